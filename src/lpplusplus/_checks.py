@@ -1,0 +1,152 @@
+"""Input, checked once at the door. Every message names the array, the row where there is one, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, column_or_1d
+
+from . import _arrays
+from ._arrays import Array
+
+
+@dataclass(frozen=True)
+class Task:
+    """A few-shot task whose arrays have been checked and brought to working precision and to one device."""
+
+    X: Array
+    """(N, D) support embeddings as given, not yet normalised."""
+    y: Array
+    """(N,) indices into the classes."""
+    n_classes: int
+    text: Array | None
+    """(K, D) unit class-name embeddings."""
+    X_val: Array | None
+    y_val: Array | None
+
+
+def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
+    """`X` as a two-dimensional finite array of working precision, never a changed input.
+
+    numpy-like input is converted; a tensor stays what and where it is.
+    """
+    if not _arrays.is_foreign(X):
+        X = check_array(X, dtype="numeric", ensure_all_finite=False, input_name=name)
+    xp = _arrays.namespace(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} has {X.ndim} dimension(s) but must have 2, (images, embedding). Reshape your data: "
+            f"{name}[None, :] makes one embedding a batch of one."
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"{name} is empty (shape={tuple(X.shape)}): a minimum of 1 row and 1 column is required.")
+    if dim is not None and X.shape[1] != dim:
+        raise ValueError(f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.")
+    check_finite(X, name)
+    return _arrays.cast(X, _arrays.working_dtype(X))
+
+
+def check_finite(X: Array, name: str) -> None:
+    """Raise for the first row with NaN or infinity."""
+    xp = _arrays.namespace(X)
+    if not xp.isdtype(X.dtype, "real floating"):
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = xp.sum(X)
+    if bool(xp.isfinite(total)):
+        return  # A finite sum has finite terms; the converse fails only where the sum overflows.
+    bad = ~xp.all(xp.isfinite(X), axis=1)
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(_arrays.cast(bad, xp.int8)))
+        kind = "NaN" if bool(xp.any(xp.isnan(X[row, :]))) else "infinity (inf)"
+        raise ValueError(
+            f"{name} contains {kind} in row {row} ({int(xp.count_nonzero(bad))} such row(s) in all): remove these "
+            f"rows, or embed them again; half-precision encoders overflow to infinity."
+        )
+
+
+def check_no_zero_rows(X: Array, name: str) -> None:
+    """Raise for the first row without a direction."""
+    xp = _arrays.namespace(X)
+    zero = ~xp.any(X != 0, axis=1)
+    if bool(xp.any(zero)):
+        row = int(xp.argmax(_arrays.cast(zero, xp.int8)))
+        raise ValueError(
+            f"{name} is zero throughout row {row} ({int(xp.count_nonzero(zero))} such row(s) in all): a zero "
+            f"embedding has no direction to compare with text. Remove the row or embed it again."
+        )
+
+
+def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
+    """`y` as a one-dimensional numpy array of labels of any kind."""
+    if _arrays.is_foreign(y):
+        y = _arrays.to_numpy(y)
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "f":
+        # scikit-learn's own check also warns when there are few images a class, which is the point here.
+        odd = np.flatnonzero(~np.isfinite(y) | (y != np.floor(y)))
+        if odd.size:
+            raise ValueError(
+                f"Unknown label type: continuous. {name} has {y[odd[0]]!r} in row {odd[0]}; labels must be strings, "
+                f"whole numbers or booleans."
+            )
+    if len(y) != n_rows:
+        raise ValueError(f"{name} has {len(y)} labels for {n_rows} rows: they must be of the same length.")
+    return np.asarray(y)
+
+
+def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarray[Any, Any]:
+    """The classes in the order of the rows of `text`: as given, or the sorted labels."""
+    if classes is None:
+        labels = np.unique(y)
+        if text is not None and len(text) != len(labels):
+            raise ValueError(
+                f"text has {len(text)} rows but y has {len(labels)} different labels ({_some(labels)}). Row k of text "
+                f"must belong to class k of the sorted labels; name the classes with classes=[...] if some have no "
+                f"examples or the order differs."
+            )
+    else:
+        labels = np.asarray(_arrays.to_numpy(classes) if _arrays.is_foreign(classes) else classes)
+        if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
+            raise ValueError("classes must be a flat list of labels, each named once.")
+        if text is not None and len(text) != len(labels):
+            raise ValueError(f"text has {len(text)} rows for {len(labels)} classes: give one row a class.")
+    if len(labels) < 2:
+        raise ValueError(
+            f"y has {len(labels)} class ({_some(labels)}): a classifier needs at least 2 classes. Name the others with "
+            f"classes=[...] and text= if they have no examples yet."
+        )
+    return labels
+
+
+def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """Index of each label among `classes`."""
+    position = {label: index for index, label in enumerate(classes.tolist())}
+    try:
+        return np.array([position[label] for label in y.tolist()], dtype=np.int64)
+    except KeyError:
+        row = next(i for i, label in enumerate(y.tolist()) if label not in position)
+        raise ValueError(
+            f"{name} has the unknown label {_some(y[row : row + 1])} in row {row}; the classes are {_some(classes)}. Remove these "
+            f"rows or name the class in classes=[...]."
+        ) from None
+
+
+def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any]) -> None:
+    """Raise for a class that nothing is known about: no example, and no text in use."""
+    missing = np.setdiff1d(np.arange(task.n_classes), _arrays.to_numpy(task.y))
+    if missing.size:
+        raise ValueError(
+            f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in all): "
+            f"remove it from classes=, or pass text=."
+        )
+
+
+def _some(labels: Iterable[object]) -> str:
+    shown = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
+    return ", ".join(shown[:5]) + (f", … {len(shown)} in all" if len(shown) > 5 else "")

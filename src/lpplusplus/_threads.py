@@ -1,0 +1,98 @@
+"""How the cores are used: row blocks side by side, one BLAS thread each.
+
+Matrix products dominate, but a softmax between two of them runs on one core unless the rows are divided by hand;
+dividing them also keeps small tasks from paying for BLAS threads they cannot use. Numpy releases the interpreter
+lock in both, so plain threads do. Tensors are left to torch's own threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import TypeVar
+
+import array_api_compat
+from threadpoolctl import ThreadpoolController
+
+from ._arrays import Array
+
+Result = TypeVar("Result")
+
+WORTH_A_THREAD = 2.0e7
+"""Floating-point operations below which handing work to a thread costs more than it saves."""
+
+
+class Team:
+    """A fixed number of workers; the division of work depends on nothing else, so results repeat bit for bit."""
+
+    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None) -> None:
+        self.size = size
+        self._pool = pool
+
+    def map(self, work: Callable[[int], Result]) -> list[Result]:
+        """`[work(0), …, work(size - 1)]`, side by side."""
+        if self._pool is None:
+            return [work(i) for i in range(self.size)]
+        return list(self._pool.map(work, range(self.size)))
+
+    def share(self, n: int, worker: int) -> tuple[int, int]:
+        """The part of `range(n)` that falls to `worker`."""
+        return n * worker // self.size, n * (worker + 1) // self.size
+
+
+ALONE = Team(1)
+
+
+@contextmanager
+def team(data: Array, operations: float) -> Iterator[Team]:
+    """Workers for passes of `operations` floating-point operations over `data`.
+
+    As many as BLAS was allowed threads before, so `threadpoolctl` and `OMP_NUM_THREADS` are respected.
+    """
+    if not array_api_compat.is_numpy_array(data):
+        yield ALONE
+        return
+    with ExitStack() as stack:
+        allowed = stack.enter_context(single_threaded_blas())
+        size = min(allowed, max(1, int(operations / WORTH_A_THREAD)))
+        if size == 1:
+            yield ALONE
+        else:
+            yield Team(size, stack.enter_context(ThreadPoolExecutor(size)))
+
+
+_lock = threading.Lock()
+_holders = 0
+_limit = ExitStack()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[int]:
+    """Limit BLAS to one thread; yields how many it had, or 1 for whoever enters while it is limited.
+
+    The limit is a property of the process. Fits in several threads share one limit, which the last of them lifts;
+    each restoring what it found would leave the process limited for ever.
+    """
+    global _holders
+    with _lock:
+        allowed = 1
+        if _holders == 0:
+            blas = _controller()
+            allowed = max((library["num_threads"] for library in blas.info()), default=1)
+            _limit.enter_context(blas.limit(limits=1))
+        _holders += 1
+    try:
+        yield allowed
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limit.close()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")

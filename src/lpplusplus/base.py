@@ -1,0 +1,190 @@
+"""The contract that every method of the package keeps, so that comparing them is a loop over a list.
+
+`fit(X, y, *, text, classes, X_val, y_val)` on embeddings, then scikit-learn's usual questions. A method fills in
+`coef_` and `intercept_` (or overrides `_logits`) and inherits the rest: checks, labels of any kind, prediction where
+the data live, saving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _arrays, _checks
+from ._arrays import Array
+from ._checks import Task
+from ._parameters import Rule, check_parameters
+from .objective import rows_per_chunk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all classifiers on embeddings; see the module's docstring."""
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {}
+    normalize: bool
+
+    classes_: np.ndarray[Any, Any]
+    coef_: Array
+    intercept_: Array
+    text_: Array | None
+    n_features_in_: int
+    metadata_: dict[str, Any]
+
+    fitted_arrays: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "text_")
+    """Attributes that `save` keeps as arrays; None where a fit has none."""
+    fitted_scalars: ClassVar[tuple[str, ...]] = ()
+    """Attributes that `save` keeps as JSON."""
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever stops a fit, bad input or Ctrl-C, leaves the estimator as it was before."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _check_parameters(self) -> None:
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_rules)
+
+    def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
+        """Check all inputs of `fit` before anything is changed; sets `classes_` and what scikit-learn expects."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val belong together: pass both or neither.")
+        X = self._check_images(X, "X", reset=True)
+        labels = _checks.check_labels(y, "y", X.shape[0])
+        if text is not None:
+            text = _checks.check_embeddings(text, "text", dim=X.shape[1])
+            _checks.check_no_zero_rows(X, "X")
+            _checks.check_no_zero_rows(text, "text")
+            text = _arrays.unit_rows(_arrays.like(text, X, dtype=X.dtype))
+        known = _checks.check_classes(classes, labels, text)
+        encoded = _checks.encode_labels(labels, known, "y")
+        index = None
+        if X_val is not None:
+            X_val = _checks.check_embeddings(X_val, "X_val", dim=X.shape[1])
+            if text is not None:
+                _checks.check_no_zero_rows(X_val, "X_val")
+            X_val = _arrays.like(X_val, X, dtype=X.dtype)
+            names = _checks.check_labels(y_val, "y_val", X_val.shape[0])
+            index = _arrays.like(_checks.encode_labels(names, known, "y_val"), X)
+        self.classes_ = known
+        return Task(X, _arrays.like(encoded, X), len(known), text, X_val, index)
+
+    def _adopt(self, other: Self) -> Self:
+        """Take over what checking `fit`'s input set in `other`."""
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(other, name):
+                setattr(self, name, getattr(other, name))
+        return self
+
+    def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
+        if not _arrays.is_foreign(X):
+            X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1)
+        X = _checks.check_embeddings(X, name)
+        if reset:
+            self.n_features_in_ = int(X.shape[1])
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                f"features as input: embed with the model that the classifier was trained with."
+            )
+        return X
+
+    def _logits(self, X: Array) -> Array:
+        """Class scores of checked embeddings, (n, K), in the library and on the device of `X`."""
+        coef, intercept = (_arrays.like(part, X) for part in (self.coef_, self.intercept_))
+        X = _arrays.cast(X, coef.dtype)
+        if self.normalize:
+            X = _arrays.unit_rows(X)
+        z = X @ coef.T
+        z += intercept
+        return z
+
+    def _ready(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._check_images(X, "X", reset=False)
+        if self.text_ is not None:
+            _checks.check_no_zero_rows(X, "X")
+        return X
+
+    def decision_function(self, X: Any) -> Array:
+        """Class scores before the softmax.
+
+        Parameters
+        ----------
+        X : (n, D) array
+            Embeddings, from the encoder that the support came from.
+
+        Returns
+        -------
+        (n, K) array, or (n,) for two classes: the second's score less the first's, as scikit-learn has it.
+        """
+        z = self._logits(self._ready(X))
+        return z[:, 1] - z[:, 0] if z.shape[1] == 2 else z
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, (n, K), in the order of `classes_`."""
+        z = self._logits(self._ready(X))
+        _arrays.softmax_(z)
+        return z
+
+    def predict(self, X: Any) -> Array:
+        """Most likely class of each image.
+
+        Labels come as a numpy array; for tensors, as a tensor beside them unless the labels are not numbers.
+        """
+        X = self._ready(X)
+        xp = _arrays.namespace(X)
+        height = rows_per_chunk(len(self.classes_))
+        best = xp.concat([xp.argmax(self._logits(X[a : a + height, :]), axis=1) for a in range(0, X.shape[0], height)])
+        if _arrays.is_foreign(X) and self.classes_.dtype.kind in "iufb":
+            return _arrays.like(self.classes_, X)[best]
+        return self.classes_[_arrays.to_numpy(best)]
+
+    def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
+        """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.
+
+        Parameters
+        ----------
+        path
+            A file name; ".lpp" is usual.
+        metadata
+            Anything that JSON can hold, kept with the classifier as `metadata_`: an encoder's fingerprint, prompts.
+        """
+        from .persistence import save
+
+        check_is_fitted(self)
+        save(self, path, metadata)
+
+    def _arrays_to_save(self) -> dict[str, Array | None]:
+        return {name: getattr(self, name) for name in self.fitted_arrays}
+
+    def _scalars_to_save(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in (*self.fitted_scalars, "n_features_in_")}
+
+    def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
+        """Take over what a file holds, having checked that it fits together."""
+        if not {"coef_", "intercept_"} <= set(arrays) <= set(self.fitted_arrays):
+            raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
+        for name in self.fitted_arrays:
+            setattr(self, name, arrays.get(name))
+        for name in (*self.fitted_scalars, "n_features_in_"):
+            setattr(self, name, scalars[name])
+        matrix, vector = (n_classes, self.n_features_in_), (n_classes,)
+        for name, shape in (("coef_", matrix), ("intercept_", vector), ("text_", matrix)):
+            if name in arrays and arrays[name].shape != shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")

@@ -1,0 +1,292 @@
+"""The objective of LP++ and its conventions, stated here once.
+
+Shapes
+    N support images, K classes, D embedding dimensions. `F` (N, D) image embeddings, unit rows unless told otherwise;
+    `y` (N,) class indices 0 … K-1; `text` (K, D) unit class-name embeddings t_k; `W` (K, D) visual prototypes w_k;
+    `alpha` (K,) text weights α_k; `intercept` (K,) b_k, absent in the paper, present in its released code.
+Model (paper eq. 3)
+    Logits l_ik = f_i·(w_k + α_k t_k) + b_k, probabilities p_i = softmax(l_i). No temperature: α_k ≈ 50 plays its part.
+Loss (paper eq. 4)
+    L = -(1/N) Σ_i ln p_i,y(i): the mean over images, without any penalty.
+Gradients, with the residual R = P - Y (one-hot Y)
+    ∂L/∂W = Rᵀ F / N,   ∂L/∂α_k = (1/N) Σ_i R_ik f_i·t_k = (∂L/∂w_k)·t_k,   ∂L/∂b = (1/N) Σ_i R_i.
+Effective weights
+    Only v_k = w_k + α_k t_k enters the logits, so v is what is stored and multiplied; α is kept beside it for the
+    record and w_k = v_k - α_k t_k is recovered at the end. An α step adds Δα_k t_k to v_k.
+Orientation
+    Inside the solvers the class axis comes last: coordinates of v are an (M, K) array. M is D where the solver works on
+    the weights themselves (`primal`), 2N where it works in the span of the support (`span`).
+Frozen classes
+    A class without any example has no evidence to move on: its gradients are zero and it keeps its text score α_k t_k.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from .. import _arrays
+from .._arrays import Array
+from .._spectrum import Spectrum
+from .._threads import ALONE, Team
+
+
+@dataclass
+class Point:
+    """Where a solver stands: coordinates of the effective weights, text weights, intercept. Moved in place."""
+
+    v: Array
+    alpha: Array | None
+    intercept: Array | None
+
+    def copy(self) -> Point:
+        """An independent copy."""
+        duplicate = (None if x is None else _arrays.copy(x) for x in (self.alpha, self.intercept))
+        return Point(_arrays.copy(self.v), *duplicate)
+
+    def assign(self, other: Point) -> None:
+        """Move to `other` without allocating."""
+        self.v[...] = other.v
+        if self.alpha is not None:
+            self.alpha[...] = other.alpha
+        if self.intercept is not None:
+            self.intercept[...] = other.intercept
+
+
+class Evaluation(NamedTuple):
+    """Loss and gradients at a point. The arrays belong to the objective, whose next evaluation overwrites them."""
+
+    loss: float
+    w: Array | None = None
+    alpha: Array | None = None
+    intercept: Array | None = None
+    spread: Array | None = None
+    """κ_k = mean_i p_ik (1 - p_ik), the curvature that the softmax has left for class k."""
+
+
+class Weights(NamedTuple):
+    """A classifier in the paper's own terms."""
+
+    W: Array
+    alpha: Array | None
+    intercept: Array | None
+
+    def effective(self, text: Array | None) -> Array:
+        """w_k + α_k t_k, (K, D)."""
+        return self.W if text is None else self.W + self.alpha[:, None] * text  # type: ignore[index]
+
+
+class Watch(Protocol):
+    """Images outside the loss whose logits are asked for along the way."""
+
+    norms: Array
+    """Length of each image's embedding, (n,)."""
+
+    def __len__(self) -> int: ...
+
+    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
+        """Logits of the chosen images at `point`, a new (n, K) array."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """The labelled examples of one task, in working precision.
+
+    `rows` lists the half-open row ranges of `F` and `y` that belong to the task, so that the folds of a
+    cross-validation share one array instead of copying most of it four times.
+    """
+
+    F: Array
+    y: Array
+    n_classes: int
+    text: Array | None
+    rows: tuple[tuple[int, int], ...]
+    gram_of_all: Array | None = None
+    """F Fᵀ of *all* rows of `F`, where somebody computed it already."""
+
+    @classmethod
+    def of(cls, F: Array, y: Array, n_classes: int, text: Array | None) -> Support:
+        """All rows of `F`."""
+        return cls(F, y, n_classes, text, ((0, F.shape[0]),))
+
+    @cached_property
+    def size(self) -> int:
+        """Number of examples N."""
+        return sum(stop - start for start, stop in self.rows)
+
+    @property
+    def dim(self) -> int:
+        """Embedding dimension D."""
+        return int(self.F.shape[1])
+
+    def chunks(self, height: int) -> list[tuple[int, int]]:
+        """Row ranges of at most `height` rows."""
+        return [(low, min(low + height, stop)) for start, stop in self.rows for low in range(start, stop, height)]
+
+    @cached_property
+    def gathered(self) -> tuple[Array, Array]:
+        """The task's own rows as contiguous arrays `F`, `y`."""
+        if len(self.rows) == 1:
+            ((start, stop),) = self.rows
+            return self.F[start:stop, :], self.y[start:stop]
+        xp = _arrays.namespace(self.F)
+        return (
+            xp.concat([self.F[a:b, :] for a, b in self.rows]),
+            xp.concat([self.y[a:b] for a, b in self.rows]),
+        )
+
+    @cached_property
+    def gram(self) -> Array:
+        """F Fᵀ of the task's rows, (N, N)."""
+        if self.gram_of_all is None:
+            F, _ = self.gathered
+            return F @ F.T
+        xp = _arrays.namespace(self.F)
+        return xp.concat([xp.concat([self.gram_of_all[a:b, c:d] for c, d in self.rows], axis=1) for a, b in self.rows])
+
+    @cached_property
+    def counts(self) -> Array:
+        """Examples of each class, (K,) integers."""
+        xp = _arrays.namespace(self.y)
+        return sum(xp.bincount(self.y[a:b], minlength=self.n_classes) for a, b in self.rows)
+
+
+class Objective(ABC):
+    """L on one support, in coordinates of its own, with all that a solver may ask of it.
+
+    A solver moves a `Point` with `descend` and never learns whether the coordinates are weights or combinations of
+    support images; see `primal` and `span` for the two exact forms.
+    """
+
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+        self.support = support
+        self.team = team
+        self._alive: Array | None = None
+        xp = _arrays.namespace(support.F)
+        alive = support.counts > 0
+        if freeze and not bool(xp.all(alive)):
+            self._alive = _arrays.cast(alive, support.F.dtype)
+
+    @abstractmethod
+    def at(self, weights: Weights) -> Point:
+        """The point that stands for `weights`."""
+
+    @abstractmethod
+    def weights(self, point: Point) -> Weights:
+        """The classifier that `point` stands for; the inverse of `at`."""
+
+    @abstractmethod
+    def watch(self, X: Array) -> Watch:
+        """Follow the logits of further images `X` (n, D)."""
+
+    @abstractmethod
+    def travelled(self, new: Point, old: Point) -> Array:
+        """Upper bound of ‖v_k(new) - v_k(old)‖ + |b_k(new) - b_k(old)| for each class, (K,)."""
+
+    @property
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Leading eigenpairs of FᵀF/N; the vectors in the objective's own coordinates."""
+
+    @abstractmethod
+    def damp(self, gradient: Array, strength: Array) -> None:
+        """Divide class k of `gradient` by 1 + strength_k λ_d along each eigenvector d of FᵀF/N, in place.
+
+        Exact along the vectors of `spectrum`, the other directions sharing its bound.
+        """
+
+    @abstractmethod
+    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
+        """Loss at `point`, with the gradients asked for; the intercept's comes with that of `w`."""
+
+    @abstractmethod
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        """v_k += α_k t_k, in coordinates, in place."""
+
+    @cached_property
+    def lambda_max(self) -> float:
+        """Largest eigenvalue of FᵀF (not divided by N)."""
+        return float(self.spectrum.values[0]) * self.support.size
+
+    @cached_property
+    def score_energy(self) -> Array:
+        """mean_i (f_i·t_k)² for each class, (K,)."""
+        support = self.support
+        if support.text is None:
+            raise ValueError("the text block has no curvature without text")
+        xp = _arrays.namespace(support.F)
+        height = rows_per_chunk(support.n_classes)
+        chunks = support.chunks(height)
+
+        def work(worker: int) -> Array:
+            total = _arrays.zeros(support.F, (support.n_classes,))
+            for a, b in chunks[slice(*self.team.share(len(chunks), worker))]:
+                s = support.F[a:b, :] @ support.text.T  # type: ignore[union-attr]
+                total += xp.einsum("ik,ik->k", s, s)
+            return total
+
+        return sum(self.team.map(work)) / support.size
+
+    def descend(
+        self,
+        point: Point,
+        *,
+        w: tuple[Array, float] | None = None,
+        alpha: Array | None = None,
+        intercept: Array | None = None,
+    ) -> None:
+        """Subtract steps from `point`, in place.
+
+        `w` is a gradient in coordinates with the step length to give it (the gradient is overwritten); `alpha` and
+        `intercept` are whole steps.
+        """
+        if w is not None:
+            gradient, length = w
+
+            def work(worker: int) -> None:
+                part = slice(*self.team.share(gradient.shape[0], worker))
+                step = gradient[part]
+                step *= length
+                point.v[part] -= step
+
+            self.team.map(work)
+        if alpha is not None:
+            assert point.alpha is not None
+            point.alpha -= alpha
+            self._add_text(point.v, -alpha)
+        if intercept is not None:
+            point.intercept -= intercept
+
+    def _freeze(self, *gradients: Array | None) -> None:
+        """Zero the columns of classes without examples."""
+        if self._alive is not None:
+            for gradient in gradients:
+                if gradient is not None:
+                    gradient *= self._alive
+
+
+def cross_entropy_(z: Array, y: Array, everyone: Array) -> Array:
+    """Turn logits `z` into probabilities in place; returns each row's loss. `everyone` is 0 … n-1."""
+    chosen = z[everyone, y]
+    return _arrays.softmax_(z)[:, 0] - chosen
+
+
+def residual_(z: Array, y: Array, everyone: Array) -> float:
+    """Turn logits `z` into P - Y in place; returns the sum of the rows' losses."""
+    xp = _arrays.namespace(z)
+    losses = cross_entropy_(z, y, everyone)
+    z[everyone, y] -= 1
+    return float(xp.sum(losses, dtype=xp.float64))
+
+
+def spread_of(residual: Array) -> Array:
+    """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
+    xp = _arrays.namespace(residual)
+    return xp.sum(xp.abs(residual), axis=0) - xp.einsum("ik,ik->k", residual, residual)
+
+
+def rows_per_chunk(n_classes: int) -> int:
+    """Rows of logits to hold at once and worker: about 8 MiB of float32, where products run at full speed."""
+    return int(min(4096, max(256, 2**21 // n_classes)))

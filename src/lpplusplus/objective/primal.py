@@ -1,0 +1,145 @@
+"""The objective on the weights themselves: coordinates are the (D, K) effective weights.
+
+Two products of N x D x K an evaluation, taken in blocks of rows so that the N x K logits never exist at once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from .. import _arrays
+from .._arrays import Array
+from .._spectrum import Spectrum, leading_eigenpairs
+from .._threads import ALONE, Team
+from .base import (
+    Evaluation,
+    Objective,
+    Point,
+    Support,
+    Weights,
+    residual_,
+    rows_per_chunk,
+    spread_of,
+)
+
+
+class PrimalObjective(Objective):
+    """L in the coordinates of the weights; see `Objective`."""
+
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+        super().__init__(support, team=team, freeze=freeze)
+        F, text = support.F, support.text
+        xp = _arrays.namespace(F)
+        height = rows_per_chunk(support.n_classes)
+        self._chunks = support.chunks(height)
+        self._text = None if text is None else _arrays.copy(xp.permute_dims(text, (1, 0)))
+        self._everyone = _arrays.arange(F, height)
+        shape = (support.dim, support.n_classes)
+        self._logits = [_arrays.empty(F, (height, shape[1])) for _ in range(team.size)]
+        self._sums = [_arrays.empty(F, shape) for _ in range(team.size)]
+        self._parts = [_arrays.empty(F, shape) for _ in range(team.size)]
+
+    def at(self, weights: Weights) -> Point:
+        xp = _arrays.namespace(self.support.F)
+        v = _arrays.copy(xp.permute_dims(weights.W, (1, 0)))
+        alpha, intercept = (None if x is None else _arrays.copy(x) for x in (weights.alpha, weights.intercept))
+        if alpha is not None:
+            self._add_text(v, alpha)
+        return Point(v, alpha, intercept)
+
+    def weights(self, point: Point) -> Weights:
+        xp = _arrays.namespace(self.support.F)
+        point = point.copy()
+        if point.alpha is not None:
+            self._add_text(point.v, -point.alpha)
+        return Weights(_arrays.copy(xp.permute_dims(point.v, (1, 0))), point.alpha, point.intercept)
+
+    def watch(self, X: Array) -> PrimalWatch:
+        return PrimalWatch(X)
+
+    def travelled(self, new: Point, old: Point) -> Array:
+        xp = _arrays.namespace(new.v)
+        step = new.v - old.v
+        length = xp.sqrt(xp.einsum("dk,dk->k", step, step))
+        return length if new.intercept is None else length + xp.abs(new.intercept - old.intercept)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        support = self.support
+
+        def apply(x: Array) -> Array:
+            def work(worker: int) -> Array:
+                total = _arrays.zeros(x, x.shape)
+                for a, b in self._chunks[slice(*self.team.share(len(self._chunks), worker))]:
+                    total += support.F[a:b, :].T @ (support.F[a:b, :] @ x)
+                return total
+
+            return sum(self.team.map(work)) / support.size
+
+        return leading_eigenpairs(apply, support.F, support.dim)
+
+    def damp(self, gradient: Array, strength: Array) -> None:
+        self.spectrum.damp_(gradient, strength)
+
+    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
+        support, xp = self.support, _arrays.namespace(point.v)
+        needs_gradient = w or alpha
+
+        def work(worker: int) -> tuple[float, Array, Array]:
+            chunks = self._chunks[slice(*self.team.share(len(self._chunks), worker))]
+            total, part = self._sums[worker], self._parts[worker]
+            loss = 0.0
+            intercept = _arrays.zeros(point.v, (support.n_classes,))
+            kappa = _arrays.zeros(point.v, (support.n_classes,))
+            if needs_gradient:
+                total[...] = 0
+            for a, b in chunks:
+                z = xp.matmul(support.F[a:b, :], point.v, out=self._logits[worker][: b - a, :])
+                if point.intercept is not None:
+                    z += point.intercept
+                loss += residual_(z, support.y[a:b], self._everyone[: b - a])
+                if spread:
+                    kappa += spread_of(z)
+                if needs_gradient:
+                    total += xp.matmul(support.F[a:b, :].T, z, out=part)
+                    if point.intercept is not None:
+                        intercept += xp.sum(z, axis=0)
+            return loss, intercept, kappa
+
+        results = self.team.map(work)
+        loss = sum(result[0] for result in results) / support.size
+        gradient = text_gradient = bias_gradient = None
+        if needs_gradient:
+            gradient = self._sums[0]
+            for other in self._sums[1:]:
+                gradient += other
+            gradient /= support.size
+            self._freeze(gradient)
+            if alpha:
+                text_gradient = xp.einsum("dk,dk->k", gradient, self._text)
+            if point.intercept is not None:
+                bias_gradient = sum(result[1] for result in results) / support.size
+                self._freeze(bias_gradient)
+        kappa = sum(result[2] for result in results) / support.size if spread else None
+        return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        v += self._text * alpha
+
+
+class PrimalWatch:
+    """Images scored with the weights themselves."""
+
+    def __init__(self, X: Array) -> None:
+        self._X = X
+        xp = _arrays.namespace(X)
+        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+
+    def __len__(self) -> int:
+        return int(self._X.shape[0])
+
+    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
+        z = self._X[rows] @ point.v
+        if point.intercept is not None:
+            z += point.intercept
+        return z

@@ -1,0 +1,135 @@
+"""The objective in the span of the support, for tasks with few images.
+
+Every gradient of W is a combination of support images, so W = W⁰ + CᵀF/N with an (N, K) matrix C of coefficients, and
+the logits of the support move by the Gram matrix alone: F Wᵀ = F W⁰ᵀ + (F Fᵀ/N) C. Coordinates are C and the logits
+stacked, (2N, K); the gradient's are R and (F Fᵀ/N) R. One N x N x K product an evaluation, whatever D is, and the same
+iterates as `primal` to rounding.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from .. import _arrays
+from .._arrays import Array
+from .._spectrum import Spectrum, leading_eigenpairs
+from .._threads import ALONE, Team
+from .base import Evaluation, Objective, Point, Support, Weights, residual_, spread_of
+
+
+class SpanObjective(Objective):
+    """L in the span of the support; see `Objective`."""
+
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+        super().__init__(support, team=team, freeze=freeze)
+        self._F, self._y = support.gathered
+        self._gram = support.gram / support.size
+        self._scores = None if support.text is None else self._F @ support.text.T
+        self._everyone = _arrays.arange(self._F, support.size)
+        self._gradient = _arrays.empty(self._F, (2 * support.size, support.n_classes))
+        self._start: Array | None = None
+
+    def at(self, weights: Weights) -> Point:
+        """The point that stands for `weights`, from which all later points are measured."""
+        n, k = self.support.size, self.support.n_classes
+        v = _arrays.zeros(self._F, (2 * n, k))
+        v[n:, :] = self._F @ weights.W.T
+        alpha, intercept = (None if x is None else _arrays.copy(x) for x in (weights.alpha, weights.intercept))
+        if alpha is not None:
+            self._add_text(v, alpha)
+        self._start = weights.W
+        return Point(v, alpha, intercept)
+
+    def weights(self, point: Point) -> Weights:
+        n = self.support.size
+        W = self._start + (point.v[:n, :].T @ self._F) / n
+        return Weights(W, *(None if x is None else _arrays.copy(x) for x in (point.alpha, point.intercept)))
+
+    def watch(self, X: Array) -> SpanWatch:
+        assert self._start is not None
+        return SpanWatch(X, self._F, self._start, self.support.text)
+
+    def travelled(self, new: Point, old: Point) -> Array:
+        n = self.support.size
+        xp = _arrays.namespace(new.v)
+        moved = _arrays.zeros(new.v, (self.support.n_classes,))
+        logits = new.v[n:, :] - old.v[n:, :]
+        if new.alpha is not None:
+            delta = new.alpha - old.alpha
+            logits -= self._scores * delta
+            moved += xp.abs(delta)
+        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the change of the logits.
+        squared = xp.einsum("nk,nk->k", new.v[:n, :] - old.v[:n, :], logits) / n
+        moved += xp.sqrt(xp.maximum(squared, 0 * squared))
+        return moved if new.intercept is None else moved + xp.abs(new.intercept - old.intercept)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        return leading_eigenpairs(lambda x: self._gram @ x, self._F, self.support.size)
+
+    def damp(self, gradient: Array, strength: Array) -> None:
+        # The vectors are the Gram matrix's own, so the division acts on coefficients and on their image alike.
+        n = self.support.size
+        self.spectrum.damp_(gradient[:n, :], strength)
+        self.spectrum.damp_(gradient[n:, :], strength)
+
+    @cached_property
+    def score_energy(self) -> Array:
+        xp = _arrays.namespace(self._F)
+        return xp.einsum("nk,nk->k", self._scores, self._scores) / self.support.size
+
+    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
+        n, xp = self.support.size, _arrays.namespace(point.v)
+        residual, image = self._gradient[:n, :], self._gradient[n:, :]
+
+        def soften(worker: int) -> float:
+            part = slice(*self.team.share(n, worker))
+            z = residual[part]
+            z[...] = point.v[n:, :][part]
+            if point.intercept is not None:
+                z += point.intercept
+            return residual_(z, self._y[part], self._everyone[: z.shape[0]])
+
+        def project(worker: int) -> None:
+            part = slice(*self.team.share(n, worker))
+            xp.matmul(self._gram[part], residual, out=image[part])
+
+        loss = sum(self.team.map(soften)) / n
+        kappa = spread_of(residual) / n if spread else None
+        text_gradient = bias_gradient = None
+        if w or alpha:
+            self._freeze(residual)
+            if w:
+                self.team.map(project)
+            if alpha:
+                text_gradient = xp.einsum("nk,nk->k", residual, self._scores) / n
+            if point.intercept is not None:
+                bias_gradient = xp.sum(residual, axis=0) / n
+        return Evaluation(loss, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        v[self.support.size :, :] += self._scores * alpha
+
+
+class SpanWatch:
+    """Images scored through their products with the support."""
+
+    def __init__(self, X: Array, F: Array, start: Array, text: Array | None) -> None:
+        xp = _arrays.namespace(X)
+        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+        self._products = (X @ F.T) / F.shape[0]
+        self._base = X @ start.T
+        self._scores = None if text is None else X @ text.T
+
+    def __len__(self) -> int:
+        return int(self._base.shape[0])
+
+    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
+        n = self._products.shape[1]
+        z = self._products[rows] @ point.v[:n, :]
+        z += self._base[rows]
+        if point.alpha is not None:
+            z += self._scores[rows] * point.alpha  # type: ignore[index]
+        if point.intercept is not None:
+            z += point.intercept
+        return z

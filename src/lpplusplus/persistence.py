@@ -1,0 +1,177 @@
+"""One file a classifier: arrays in safetensors, everything else as JSON in its header. Nothing is ever unpickled.
+
+Format 1. The header's metadata has one entry, `lpplusplus`: a JSON object with `version` (1), `digest` (SHA-256 of the
+arrays and of `model`) and `model`, which holds the estimator's name, its parameters, the classes and their kind, scalar
+fitted attributes and the user's own metadata. A reader refuses a version that it does not know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from . import _arrays
+
+if TYPE_CHECKING:
+    from .base import FewShotClassifier
+
+KEY, VERSION = "lpplusplus", 1
+
+
+class ModelFormatError(ValueError):
+    """A file is not a classifier of this package, is damaged, or is of a newer format."""
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when it is complete; an interrupted write leaves no trace."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+    """Write a fitted estimator; see `FewShotClassifier.save`."""
+    arrays = {
+        name: np.ascontiguousarray(_arrays.to_numpy(value))
+        for name, value in estimator._arrays_to_save().items()
+        if value is not None
+    }
+    for name, value in arrays.items():
+        if not np.isfinite(value).all():
+            raise ValueError(f"{name} has non-finite entries: this classifier is broken and is not saved.")
+    model = {
+        "estimator": type(estimator).__name__,
+        "parameters": _jsonable_parameters(estimator),
+        "classes": _encode_classes(estimator.classes_),
+        "fitted": estimator._scalars_to_save(),
+        "metadata": metadata if metadata is not None else getattr(estimator, "metadata_", {}),
+    }
+    # One entry, since safetensors writes several in any order and equal classifiers should be equal files.
+    header = _canonical({"version": VERSION, "digest": _digest(arrays, model), "model": model})
+    content = safetensors.numpy.save(arrays, {KEY: header})
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def load(path: str | PathLike[str]) -> FewShotClassifier:
+    """Read a classifier that `save` wrote; it predicts bit for bit as before.
+
+    Raises
+    ------
+    ModelFormatError
+        For anything else: a foreign, truncated or damaged file, non-finite weights, a newer format.
+    """
+    arrays, text = _read(Path(path))
+    try:
+        header = json.loads(text)
+        version, digest, model = header["version"], header["digest"], header.get("model")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelFormatError(f"{path} has a damaged header ({error!r}): restore it from a copy.") from error
+    if version != VERSION:
+        raise ModelFormatError(
+            f"{path} has format version {version}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
+        )
+    if digest != _digest(arrays, model):
+        raise ModelFormatError(f"{path} is damaged: its contents do not match their checksum. Restore it from a copy.")
+    for name, value in arrays.items():
+        if value.dtype.kind != "f" or not np.isfinite(value).all():
+            raise ModelFormatError(f"{path}: {name} has entries that are not finite numbers.")
+    try:
+        classes = _decode_classes(model["classes"])
+        estimator = _registry()[model["estimator"]](**_tuples(model["parameters"]))
+        estimator._check_parameters()
+        estimator._restore(arrays, model["fitted"], len(classes))
+        estimator.metadata_ = model["metadata"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFormatError(f"{path} does not describe a classifier of this version: {error!r}.") from error
+    estimator.classes_ = classes
+    return estimator
+
+
+def _registry() -> dict[str, type[FewShotClassifier]]:
+    from .probe import LPPlusPlus
+
+    return {"LPPlusPlus": LPPlusPlus}
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = (file.metadata() or {}).get(KEY)
+            if header is None:
+                raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
+            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ModelFormatError(
+            f"{path} is not a whole safetensors file ({error}): it is truncated, damaged or of another kind."
+        ) from error
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
+    digest = hashlib.sha256(_canonical(model).encode())
+    for name in sorted(arrays):
+        value = arrays[name]
+        digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()
+
+
+def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Labels with their dtype, since 1, "1" and True are different labels."""
+    labels = classes.tolist()
+    if not all(isinstance(label, str | bool | int | float) for label in labels):
+        raise ValueError(
+            f"labels of type {type(labels[0]).__name__} cannot be saved: use strings, whole numbers or booleans."
+        )
+    return {"dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str, "labels": labels}
+
+
+def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(encoded["dtype"])
+    if dtype.kind not in "OUbiuf":
+        raise ValueError(f"labels of dtype {dtype} are not supported")
+    return np.array(encoded["labels"], dtype=dtype)
+
+
+def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
+    parameters = estimator.get_params(deep=False)
+    if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
+        parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+
+
+def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Undo JSON's only loss here: tuples come back as lists."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,92 @@
+"""Named presets over the parts of LP++, and how explicit parameters override them.
+
+`default` is ours. `paper` is Algorithm 1 as printed, but for the shared α start (see `starts`). `released` is what the
+authors' code does, which is another algorithm; the published numbers most likely stem from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from .solvers import LBFGS, Adam, BlockMM, Flow, GradientDescent, HeavyBall, Solver
+
+LEARNING_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
+"""The paper's grid for gradient descent and Adam."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides how a probe is fitted; the estimator documents each."""
+
+    solver: str = "flow"
+    alpha: str = "learned"
+    alpha_init: str | float = "shared"
+    w_init: str = "class-sums"
+    cycle: tuple[int, int] = (10, 1)
+    updates: int = 300
+    horizon: float = 100.0
+    tau_w: float = 1.0
+    tau_alpha: float = 16.0
+    certified: bool = False
+    learning_rate: str | float = "lipschitz"
+    intercept: bool = False
+    selection: str = "auto"
+    ties: str = "latest"
+    folds: int = 4
+    cross_validates: bool = True
+    """Whether `selection="auto"` may turn to cross-validation."""
+    start_competes: bool = True
+    """Whether the start is a candidate when selecting on validation data."""
+
+    def make_solver(self, *, horizon: float = 1.0, learning_rate: float | None = None) -> Solver:
+        """The solver, set up."""
+        alpha: dict[str, Any] = {"learn_alpha": self.alpha == "learned"}
+        taus: dict[str, Any] = {"tau_w": self.tau_w, "tau_alpha": self.tau_alpha}
+        steps: dict[str, Any] = {"certified": self.certified, **taus, **alpha}
+        match self.solver:
+            case "flow":
+                return Flow(self.updates, horizon, self.cycle, **taus, **alpha)
+            case "block-mm":
+                return BlockMM(self.updates, self.cycle, **steps)
+            case "heavy-ball":
+                return HeavyBall(self.updates, alpha_every=self.cycle[0], **taus, **alpha)
+            case "gradient-descent":
+                return GradientDescent(self.updates, learning_rate, **steps)
+            case "adam":
+                return Adam(self.updates, learning_rate, **steps)
+            case _:
+                return LBFGS(self.updates, **alpha)
+
+
+RECIPES = {
+    "default": Recipe(),
+    "paper": Recipe(solver="block-mm", cross_validates=False),
+    "released": Recipe(solver="heavy-ball", intercept=True, cross_validates=False, start_competes=False),
+}
+
+
+def resolve(name: str, given: dict[str, Any]) -> Recipe:
+    """The recipe `name` with every parameter that is not None in `given` put in its place.
+
+    >>> resolve("paper", {"cycle": (1, 1), "updates": None}).cycle
+    (1, 1)
+    """
+    known = {field.name for field in fields(Recipe)}
+    chosen = {key: value for key, value in given.items() if key in known and value is not None}
+    if "cycle" in chosen:
+        chosen["cycle"] = tuple(int(steps) for steps in chosen["cycle"])
+    recipe = replace(RECIPES[name], **chosen)
+    if recipe.certified and recipe.solver not in ("block-mm", "gradient-descent"):
+        raise ValueError(
+            f"certified=True sets the steps of solver='block-mm' and 'gradient-descent'; solver={recipe.solver!r} "
+            f"does not use it ('flow' never lets the loss rise anyway). Leave it out or name one of the two."
+        )
+    if recipe.certified and not {"tau_w", "tau_alpha"}.isdisjoint(chosen):
+        raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
+    if recipe.learning_rate != "lipschitz" and recipe.solver not in ("gradient-descent", "adam"):
+        raise ValueError(
+            f"learning_rate={recipe.learning_rate!r} is for solver='gradient-descent' and 'adam'; "
+            f"solver={recipe.solver!r} takes its steps from the data."
+        )
+    return recipe

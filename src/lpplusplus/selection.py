@@ -1,0 +1,184 @@
+"""How far to go: which iterate of a solver's walk becomes the classifier.
+
+With a handful of examples the loss has no minimum (its infimum 0 lies at infinity) and accuracy falls again on the
+way there. Stopping is part of the method, and each way of choosing where is an observer of the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from . import _arrays
+from ._arrays import Array
+from .objective import Objective, Point, Watch, rows_per_chunk
+from .solvers import Iterate
+
+WORTH_BEING_LAZY = 2.0e7
+"""Multiplications in scoring all validation images below which bounds cost more than they save."""
+
+
+@dataclass
+class History:
+    """What happened along the walk, one entry an iterate; the start comes first.
+
+    Columns that a way of selecting does not measure stay empty.
+    """
+
+    update: list[int] = field(default_factory=list)
+    time: list[float] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    validation_accuracy: list[float] = field(default_factory=list)
+    held_out_loss: list[float] = field(default_factory=list)
+    """Mean cross-validated loss at the same time point; longer than the walk where the folds went on."""
+
+    def add(self, iterate: Iterate) -> None:
+        """Note an iterate."""
+        self.update.append(iterate.update)
+        self.time.append(iterate.time)
+        self.loss.append(iterate.loss)
+
+    def as_lists(self) -> dict[str, list[float | None]]:
+        """All columns; NaN, which JSON does not have, as None."""
+        return {
+            column.name: [None if value != value else value for value in getattr(self, column.name)]
+            for column in fields(self)
+        }
+
+    @classmethod
+    def from_lists(cls, columns: dict[str, list[float | None]]) -> History:
+        """The inverse of `as_lists`."""
+        nan = float("nan")
+        return cls(**{k: [nan if x is None else x for x in v] for k, v in columns.items()})  # type: ignore[arg-type]
+
+    def as_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The columns that were filled, as arrays to plot."""
+        columns = {column.name: np.asarray(getattr(self, column.name)) for column in fields(self)}
+        return {name: values for name, values in columns.items() if values.size}
+
+
+class Last:
+    """Keep going until `stop` updates are made (or the solver ends) and take where that is."""
+
+    def __init__(self, point: Point, history: History, stop: int | None = None) -> None:
+        self.best, self.update = point, 0
+        self._history, self._stop = history, stop
+
+    def __call__(self, iterate: Iterate) -> bool:
+        self._history.add(iterate)
+        self.update = iterate.update
+        return iterate.update == self._stop
+
+
+class BestOnValidation:
+    """Remember the iterate with the most validation images right.
+
+    A validation set of K images has many ties; `ties` says whether the first or the latest of them wins.
+    `from_update=1` leaves the start out, as the released code does.
+    """
+
+    def __init__(
+        self,
+        point: Point,
+        history: History,
+        count_hits: Callable[[Point], int],
+        size: int,
+        *,
+        ties: str = "latest",
+        from_update: int = 0,
+    ) -> None:
+        self.best, self.update, self.hits = point.copy(), 0, -1
+        self._history, self._count, self._size = history, count_hits, size
+        self._margin = 0 if ties == "latest" else 1
+        self._from = from_update
+
+    def __call__(self, iterate: Iterate) -> bool:
+        self._history.add(iterate)
+        hits = self._count(iterate.point)
+        self._history.validation_accuracy.append(hits / self._size)
+        if iterate.update >= self._from and hits >= self.hits + self._margin:
+            self.hits, self.update = hits, iterate.update
+            self.best.assign(iterate.point)
+        return False
+
+
+def hit_counter(objective: Objective, X: Array, y: Array) -> Callable[[Point], int]:
+    """Counts correct predictions among `X`, `y` at a point, in the cheaper of two exact ways."""
+    watch = objective.watch(X)
+    work = len(watch) * objective.support.n_classes * min(objective.support.dim, objective.support.size)
+    return (CountAll if work < WORTH_BEING_LAZY else CountChanged)(objective, watch, y)
+
+
+class CountAll:
+    """Scores every image at every point."""
+
+    def __init__(self, objective: Objective, watch: Watch, y: Array) -> None:
+        self._watch, self._y = watch, y
+
+    def __call__(self, point: Point) -> int:
+        xp = _arrays.namespace(self._y)
+        return int(xp.count_nonzero(xp.argmax(self._watch.logits(point), axis=1) == self._y))
+
+
+class CountChanged:
+    """Scores only the images whose answer can have changed since they were last looked at.
+
+    Between two points the logit of image x for class k changes by at most ‖x‖·‖Δv_k‖. An image that was right by some
+    margin over all classes stays right, and one that was wrong by some margin stays wrong, until the classes concerned
+    have travelled that far. Exact: a margin that is too close to call is looked at again.
+    """
+
+    slack = 1e-4
+    """Part of the distance added for rounding."""
+
+    def __init__(self, objective: Objective, watch: Watch, y: Array) -> None:
+        xp = _arrays.namespace(y)
+        self._objective, self._watch, self._y = objective, watch, y
+        self._previous: Point | None = None
+        n, k = len(watch), objective.support.n_classes
+        norms = watch.norms
+        self._distance = _arrays.zeros(norms, (k + 1,))  # One entry a class; the last for "whichever moved most".
+        self._other = xp.zeros_like(y)  # The class whose movement threatens the answer, or k for any.
+        self._limit = _arrays.zeros(norms, (n,))  # Distance of y and other together at which to look again.
+        self._right = self._other > 0
+        self._scale = xp.maximum(norms, 0 * norms + 1e-30)
+
+    def __call__(self, point: Point) -> int:
+        xp = _arrays.namespace(self._y)
+        if self._previous is None:
+            stale = xp.ones_like(self._right)
+            self._previous = point.copy()
+        else:
+            moved = self._objective.travelled(point, self._previous) * (1 + self.slack)
+            self._distance[:-1] += moved
+            self._distance[-1] += xp.max(moved)
+            self._previous.assign(point)
+            stale = self._distance[self._y] + self._distance[self._other] >= self._limit
+        rows, team = xp.nonzero(stale)[0], self._objective.team
+
+        def work(worker: int) -> None:
+            low, high = team.share(rows.shape[0], worker)
+            height = rows_per_chunk(self._objective.support.n_classes)
+            for a in range(low, high, height):
+                self._look(point, rows[a : min(a + height, high)])
+
+        team.map(work)
+        return int(xp.count_nonzero(self._right))
+
+    def _look(self, point: Point, rows: Array) -> None:
+        xp = _arrays.namespace(self._y)
+        z, y = self._watch.logits(point, rows), self._y[rows]
+        everyone = _arrays.arange(y, y.shape[0])
+        predicted = xp.argmax(z, axis=1)
+        right = predicted == y
+        own = z[everyone, y]
+        z[everyone, y] = -xp.inf
+        margin = xp.abs(own - xp.max(z, axis=1)) / self._scale[rows]
+        # A margin that the arithmetic cannot tell from none is no margin.
+        margin -= 16 * float(xp.finfo(z.dtype).eps) * (1 + xp.abs(own))
+        other = xp.where(right, xp.full_like(y, self._distance.shape[0] - 1), predicted)
+        self._right[rows], self._other[rows] = right, other
+        self._limit[rows] = margin + self._distance[y] + self._distance[other]

@@ -1,0 +1,53 @@
+"""Algorithm 1 of the paper: block majorize-minimize steps on W and α in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..curvature import certified_constants, step_size, text_constant, visual_constant
+from ..objective import Objective, Point
+from .base import Iterate, Observer
+
+
+@dataclass(frozen=True)
+class BlockMM:
+    """`cycle[0]` gradient steps on W, then `cycle[1]` on α at the new W, and so on.
+
+    Each step minimises a quadratic that majorizes the loss in its block, so its length is one over the block's
+    curvature. Every step counts as an update, so 300 updates of the default cycle are 27 whole cycles and three steps.
+    The intercept, where there is one, moves with W.
+    """
+
+    updates: int = 300
+    cycle: tuple[int, int] = (10, 1)
+    tau_w: float = 1.0
+    tau_alpha: float = 16.0
+    certified: bool = False
+    learn_alpha: bool = True
+    coordinates = "any"
+
+    @property
+    def evaluations(self) -> int:
+        return self.updates
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        learn_alpha = self.learn_alpha and point.alpha is not None
+        if self.certified:
+            constants = certified_constants(objective)
+            w_step, alpha_step = step_size(constants.w), step_size(constants.alpha)
+        else:
+            w_step = step_size(visual_constant(objective, self.tau_w))
+            alpha_step = step_size(text_constant(objective, self.tau_alpha)) if learn_alpha else 0
+        w_updates = 0
+        for update in range(self.updates + 1):
+            last = update == self.updates
+            on_alpha = learn_alpha and update % sum(self.cycle) >= self.cycle[0]
+            here = objective.evaluate(point, w=not last and not on_alpha, alpha=not last and on_alpha)
+            if observer(Iterate(update, float(w_updates), here.loss, point)) or last:
+                return
+            if on_alpha:
+                objective.descend(point, alpha=here.alpha * alpha_step)
+            else:
+                bias = None if here.intercept is None else here.intercept * w_step
+                objective.descend(point, w=(here.w, w_step), intercept=bias)
+                w_updates += 1

@@ -1,0 +1,131 @@
+"""LP++'s descent as a flow in time, integrated with a few long semi-implicit steps.
+
+Gradient steps of length 1/γ_w are Euler's method for dW/dt = -∂L/∂W, and 300 of them are needed only because a longer
+one would overshoot along the direction that all images share. Treat the curvature implicitly and that limit is gone.
+The Hessian of class k's block is mean_i p_ik(1-p_ik) f_i f_iᵀ ≈ κ_k FᵀF/N with κ_k = mean_i p_ik(1-p_ik), and since
+Diag(p) - ppᵀ is the Laplacian of a graph with degrees p_k(1-p_k), twice its diagonal bounds the coupling between
+classes. So in the eigenbasis (λ_d) of FᵀF/N a step of length h is
+
+    W ← W - h ∂L/∂W / (1 + c h κ_k λ_d),   c = 2.
+
+Steps grow geometrically, as the flow slows down. κ_k FᵀF/N takes all images alike; late in the walk the weights p(1-p)
+sit on the few that are still in doubt, and the curvature there is underestimated. From LP++'s own budget on, c = 8
+covers that, and at any time a step that raises the loss is taken back and halved, so the loss never rises. See
+docs/flow.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import _arrays
+from ..curvature import step_size, text_constant, visual_constant
+from ..objective import Evaluation, Objective, Point
+from .base import Iterate, Observer
+
+RATIO = 5 / 3
+"""Each time point is this many times the one before."""
+STEPS_TO_BUDGET = 8
+DAMPING_EARLY, DAMPING_LATE = 2.0, 8.0
+SMALLEST_STEP = 2.0**-30
+"""Fraction of a planned step below which a rising loss is rounding, not curvature."""
+
+
+def times(budget: float, horizon: float) -> tuple[float, ...]:
+    """Time points up to `budget`, and on at the same ratio to about `horizon` times as far.
+
+    >>> [round(t, 1) for t in times(270.0, 1.0)]
+    [7.6, 12.6, 21.0, 35.0, 58.3, 97.2, 162.0, 270.0]
+    >>> round(times(270.0, 100.0)[-1] / 270)
+    99
+    """
+    if budget <= 0:
+        return ()
+    points = [budget * RATIO**-j for j in reversed(range(STEPS_TO_BUDGET))]
+    while points[-1] * RATIO <= horizon * budget:
+        points.append(points[-1] * RATIO)
+    return tuple(points)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The flow up to the time that `updates` of block-MM with this `cycle` would take it, or `horizon` times as far.
+
+    An update is one time point. α and the intercept flow along, each at the pace of its own block.
+    """
+
+    updates: int = 300
+    horizon: float = 1.0
+    cycle: tuple[int, int] = (10, 1)
+    tau_w: float = 1.0
+    tau_alpha: float = 16.0
+    learn_alpha: bool = True
+    coordinates = "any"
+
+    @property
+    def budget(self) -> float:
+        """Time of LP++'s own end, in steps of 1/γ_w: its updates less those spent on α."""
+        return self.updates * self.cycle[0] / sum(self.cycle)
+
+    @property
+    def evaluations(self) -> int:
+        return len(times(self.budget, self.horizon))
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        learn_alpha = self.learn_alpha and point.alpha is not None
+        schedule = times(self.budget, self.horizon)
+        w_unit = step_size(visual_constant(objective, self.tau_w))
+        alpha_unit = 0.0
+        if learn_alpha:
+            # In block-MM the text block makes cycle[1] steps while the visual one makes cycle[0].
+            pace = self.cycle[1] / self.cycle[0]
+            alpha_unit = pace * step_size(text_constant(objective, self.tau_alpha))
+        before = point.copy() if schedule else point
+        now = 0.0
+
+        def look(more: bool) -> Evaluation:
+            return objective.evaluate(point, w=more, alpha=more and learn_alpha, spread=more)
+
+        def move(here: Evaluation, h: float) -> None:
+            damping = DAMPING_EARLY if now < self.budget * (1 - 1e-9) else DAMPING_LATE
+            assert here.spread is not None
+            kappa = damping * here.spread
+            objective.damp(here.w, kappa * (h * w_unit))
+            alpha = intercept = None
+            if here.alpha is not None:
+                length = h * alpha_unit
+                alpha = length * here.alpha / (1 + length * kappa * objective.score_energy)
+            if here.intercept is not None:
+                length = h * w_unit
+                intercept = length * here.intercept / (1 + length * kappa)
+            objective.descend(point, w=(here.w, h * w_unit), alpha=alpha, intercept=intercept)
+
+        here = look(bool(schedule))
+        if observer(Iterate(0, 0.0, here.loss, point)):
+            return
+        for update, target in enumerate(schedule, start=1):
+            last = update == len(schedule)
+            while now < target:
+                before.assign(point)
+                whole = h = target - now
+                move(here, h)
+                there = look(not last)
+                while there.loss > here.loss + _rounding(point, here.loss):
+                    point.assign(before)
+                    h /= 2
+                    if h < SMALLEST_STEP * whole:
+                        h = whole  # Only rounding is left to move on: stand still.
+                        there = look(not last)
+                        break
+                    move(look(True), h)
+                    there = look(True)
+                now = target if h == whole else now + h
+                here = there
+            if observer(Iterate(update, target, here.loss, point)):
+                return
+
+
+def _rounding(point: Point, loss: float) -> float:
+    """How much of a difference between two losses is noise of the arithmetic."""
+    xp = _arrays.namespace(point.v)
+    return 8 * float(xp.finfo(point.v.dtype).eps) * (1 + abs(loss))

@@ -1,0 +1,91 @@
+"""Where LP++ starts (paper Prop. 2 with λ = 1/N and β = 1/(250 K)).
+
+W⁰ is the *sum*, not the mean, of each class's images, so the visual part gains weight with the number of shots, and
+α⁰ = 250 x mean cosine between images and their class name. Read as printed, the formula gives one α per class. That
+tilts the classes against each other by Δα times the cosine that all images share with all texts, whatever the image,
+and falls below zero-shot on real features; one α for all classes is what the released code uses and what the
+published training-free table can only have come from. It is the default.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _arrays
+from ._arrays import Array
+
+TEXT_STRENGTH = 250.0
+"""λ/β of Prop. 2 per shot: what turns a mean cosine of about 0.2 into an α of about 50."""
+
+
+def class_sums(F: Array, y: Array, n_classes: int) -> Array:
+    """W⁰: the sum of each class's embeddings; zero for a class without examples.
+
+    >>> class_sums(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 0]), 2)
+    array([[2., 0.],
+           [0., 1.]])
+    """
+    return _arrays.sum_by_class(F, y, n_classes)
+
+
+def shared_alpha(F: Array, y: Array, text: Array) -> float:
+    """One α⁰ for all classes: 250 x the mean over classes of the class's mean cosine.
+
+    For balanced classes that is 250 x the mean over images, whatever the number of shots.
+
+    >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> shared_alpha(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([0, 0]), text)
+    200.0
+    """
+    return float(_alpha(F, y, text, shared=True)[0])
+
+
+def per_class_alpha(F: Array, y: Array, text: Array) -> Array:
+    """α⁰ as the paper prints it: 250 x the class's own mean cosine; the mean of the others without examples.
+
+    >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> per_class_alpha(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([0, 1]), text)
+    array([250., 200.])
+    """
+    return _alpha(F, y, text, shared=False)
+
+
+def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) -> Array:
+    """α⁰ for each class, (K,), from the class sums: a class's mean cosine is its sum's product with the text.
+
+    Parameters
+    ----------
+    sums : (K, D) array
+        `class_sums` of the support.
+    counts : (K,) array
+        Examples of each class.
+    text : (K, D) array
+    shared
+        One value for all classes, or one each.
+    """
+    xp = _arrays.namespace(sums)
+    present = counts > 0
+    counts = _arrays.cast(counts, sums.dtype)
+    cosines = xp.einsum("kd,kd->k", sums, text) / xp.where(present, counts, xp.ones_like(counts))
+    mean = xp.sum(cosines) / xp.sum(_arrays.cast(present, sums.dtype))
+    everywhere = xp.zeros_like(cosines) + mean
+    return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))
+
+
+def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:
+    counts = _arrays.namespace(y).bincount(y, minlength=text.shape[0])
+    return alpha_from_sums(class_sums(F, y, text.shape[0]), counts, text, shared=shared)
+
+
+def random_weights(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
+    """A random W⁰ for the paper's comparison of starts: entries N(0, 1/D), so that rows have length about 1."""
+    dim = F.shape[1]
+    return _arrays.like(rng.standard_normal((n_classes, dim)) / dim**0.5, F, dtype=F.dtype)
+
+
+def random_alpha(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
+    """A random α⁰ for the same comparison: anywhere that a cosine between 0 and 1 could have put it.
+
+    The paper does not say how it drew its random start; this one has its loss (about 20) and its accuracy (poor).
+    """
+    return _arrays.like(TEXT_STRENGTH * rng.uniform(size=n_classes), F, dtype=F.dtype)

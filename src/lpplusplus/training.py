@@ -1,0 +1,209 @@
+"""From a checked task and a recipe to a fitted classifier: where starts, solvers and selection meet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from . import _arrays, starts
+from ._arrays import Array
+from ._checks import Task
+from ._threads import Team, team
+from .cross_validation import PATIENCE, assign_folds, best_stop, held_out_losses
+from .objective import (
+    Objective,
+    Point,
+    PrimalObjective,
+    SpanObjective,
+    Support,
+    Weights,
+    best_form,
+    cost_of_evaluation,
+)
+from .recipes import LEARNING_RATES, Recipe
+from .selection import BestOnValidation, History, Last, hit_counter
+from .solvers import Solver
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained classifier with the story of its training."""
+
+    weights: Weights
+    effective: Array
+    """w_k + α_k t_k, (K, D)."""
+    history: History
+    update: int
+    """The iterate that was kept."""
+    selection: str
+    """How it was chosen: "last", "cross-validation" or "validation"."""
+    learning_rate: float | None
+
+
+def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generator) -> Fitted:
+    """Fit `recipe` on `task`."""
+    selection = choose_selection(task, recipe)
+    order, bounds = None, [0]
+    if selection == "cross-validation":
+        folds = assign_folds(_arrays.to_numpy(task.y), recipe.folds, rng)
+        order = _arrays.like(np.argsort(folds, kind="stable"), task.y)
+        bounds += np.cumsum(np.bincount(folds, minlength=recipe.folds)).tolist()
+    support = _prepare(task, recipe, normalize, order)
+    X_val = task.X_val
+    if X_val is not None and normalize:
+        X_val = _arrays.unit_rows(X_val)
+    with team(support.F, cost_of_evaluation(support)) as workers:
+        begin = _Beginner(recipe, workers, rng)
+        if selection == "cross-validation":
+            return _by_cross_validation(support, bounds, recipe, begin)
+        if selection == "validation":
+            return _by_validation(support, X_val, task.y_val, recipe, begin)
+        return _to_the_end(support, recipe, begin)
+
+
+def choose_selection(task: Task, recipe: Recipe) -> str:
+    """What `selection="auto"` comes to for this task; any other word is kept."""
+    if recipe.learning_rate == "grid" and task.X_val is None:
+        raise ValueError(
+            "learning_rate='grid' chooses on validation data: pass X_val and y_val to fit, or name one rate."
+        )
+    if recipe.selection == "validation" and task.X_val is None:
+        raise ValueError(
+            "selection='validation' needs X_val and y_val in fit; without them use 'auto', 'cross-validation' or "
+            "'last'."
+        )
+    counts = np.bincount(_arrays.to_numpy(task.y), minlength=task.n_classes)
+    # A class without examples stays as it is, so it has no say in how far the others go.
+    fewest = int(counts[counts > 0].min())
+    if recipe.selection == "cross-validation" and fewest < 2:
+        raise ValueError(
+            f"selection='cross-validation' needs two examples a class, but {int((counts == 1).sum())} class(es) have "
+            f"one, the first at position {int(np.argmax(counts == 1))}. Use selection='auto' or 'last', or pass X_val "
+            f"and y_val."
+        )
+    if recipe.selection != "auto":
+        return recipe.selection
+    if task.X_val is not None:
+        return "validation"
+    enough = fewest >= 2 and recipe.updates > 0
+    return "cross-validation" if recipe.cross_validates and enough else "last"
+
+
+def _prepare(task: Task, recipe: Recipe, normalize: bool, order: Array | None) -> Support:
+    """Normalise and sort at once, so that the embeddings are copied at most once."""
+    X, y = task.X, task.y
+    if normalize:
+        X = _arrays.unit_rows(X, order)
+    elif order is not None:
+        X = X[order]
+    text = None if recipe.alpha == "none" else task.text
+    return Support.of(X, y if order is None else y[order], task.n_classes, text)
+
+
+class _Beginner:
+    """Builds objectives and starting points, the same way for the whole support and for each fold."""
+
+    def __init__(self, recipe: Recipe, team: Team, rng: np.random.Generator) -> None:
+        self.recipe, self.team = recipe, team
+        self._seed = int(rng.integers(2**32))
+
+    def form_for(self, support: Support, solver: Solver, runs: int = 1) -> type[Objective]:
+        """The cheaper form of the objective for `runs` runs of `solver`."""
+        if solver.coordinates != "any":
+            return PrimalObjective
+        return best_form(support, runs * solver.evaluations)
+
+    def __call__(self, support: Support, solver: Solver) -> tuple[Objective, Point]:
+        """The objective of `support` in the form that suits `solver`, and the point to start from."""
+        objective = self.form_for(support, solver)(support, team=self.team)
+        return objective, objective.at(self._start(support))
+
+    def _start(self, support: Support) -> Weights:
+        recipe, rng = self.recipe, np.random.default_rng(self._seed)
+        F, k = support.F, support.n_classes
+        sums = sum(starts.class_sums(F[a:b, :], support.y[a:b], k) for a, b in support.rows)
+        W = starts.random_weights(F, k, rng) if recipe.w_init == "random" else sums
+        alpha = intercept = None
+        if support.text is not None:
+            alpha = self._alpha(support, sums, rng)
+        if recipe.intercept:
+            # As torch's Linear layer starts its bias, since the released code leaves it at that.
+            bound = 1 / math.sqrt(support.dim)
+            draw = np.random.default_rng(self._seed).uniform(-bound, bound, k)
+            intercept = _arrays.like(draw, F, dtype=F.dtype)
+        return Weights(W, alpha, intercept)
+
+    def _alpha(self, support: Support, sums: Array, rng: np.random.Generator) -> Array:
+        init, F, k = self.recipe.alpha_init, support.F, support.n_classes
+        if init == "random":
+            return starts.random_alpha(F, k, rng)
+        if isinstance(init, str):
+            shared = init == "shared"
+            return starts.alpha_from_sums(sums, support.counts, support.text, shared=shared)
+        return _arrays.zeros(F, (k,)) + float(init)
+
+
+def _to_the_end(support: Support, recipe: Recipe, begin: _Beginner) -> Fitted:
+    history = History()
+    solver = recipe.make_solver(learning_rate=_rate(recipe))
+    objective, point = begin(support, solver)
+    keeper = Last(point, history)
+    solver.run(objective, point, keeper)
+    return _finish(objective, keeper, history, "last", _rate(recipe))
+
+
+def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: _Beginner) -> Fitted:
+    """Best accuracy on `X`, `y` along the walk, and over the rates where a grid of them is asked for."""
+    rates = LEARNING_RATES if recipe.learning_rate == "grid" else (_rate(recipe),)
+    best: tuple[int, Fitted] | None = None
+    for rate in rates:
+        history = History()
+        solver = recipe.make_solver(learning_rate=rate)
+        objective, point = begin(support, solver)
+        keeper = BestOnValidation(
+            point,
+            history,
+            hit_counter(objective, X, y),
+            y.shape[0],
+            ties=recipe.ties,
+            from_update=0 if recipe.start_competes else min(1, recipe.updates),
+        )
+        solver.run(objective, point, keeper)
+        if best is None or keeper.hits > best[0]:
+            fitted = _finish(objective, keeper, history, "validation", rate)
+            best = keeper.hits, fitted
+    assert best is not None
+    return best[1]
+
+
+def _by_cross_validation(support: Support, bounds: list[int], recipe: Recipe, begin: _Beginner) -> Fitted:
+    """Walk as far as held-out log-loss was lowest when each fold in turn was left out."""
+    solver = recipe.make_solver(horizon=recipe.horizon, learning_rate=_rate(recipe))
+    if begin.form_for(support, solver, runs=recipe.folds) is SpanObjective:
+        support = replace(support, gram_of_all=support.gram)
+    patience = PATIENCE if recipe.solver == "flow" else None
+    held_out = held_out_losses(support, bounds, solver, lambda part: begin(part, solver), patience=patience)
+    stop = best_stop(held_out)
+    history = History(held_out_loss=held_out.mean(axis=1, dtype=np.float64).tolist())
+    objective, point = begin(support, solver)
+    keeper = Last(point, history, stop)
+    solver.run(objective, point, keeper)
+    return _finish(objective, keeper, history, "cross-validation", _rate(recipe))
+
+
+def _rate(recipe: Recipe) -> float | None:
+    return None if isinstance(recipe.learning_rate, str) else float(recipe.learning_rate)
+
+
+def _finish(
+    objective: Objective,
+    keeper: Last | BestOnValidation,
+    history: History,
+    selection: str,
+    rate: float | None,
+) -> Fitted:
+    weights = objective.weights(keeper.best)
+    effective = weights.effective(objective.support.text)
+    return Fitted(weights, effective, history, keeper.update, selection, rate)

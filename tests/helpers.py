@@ -1,0 +1,47 @@
+"""What several test modules need."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lpplusplus.objective import PrimalObjective, SpanObjective, Support, Weights
+
+FORMS = [PrimalObjective, SpanObjective]
+
+
+def walk(form, solver, F, y, T, start, team=None):
+    """Logits of `F` and losses along `solver`'s whole path from `start` in one form of the objective."""
+    extra = {} if team is None else {"team": team}
+    objective = form(Support.of(F, y, len(start.W), T), **extra)
+    logits, losses, times = [], [], []
+
+    def observe(iterate):
+        weights = objective.weights(iterate.point)
+        z = F @ weights.effective(T).T
+        logits.append(z if weights.intercept is None else z + weights.intercept)
+        losses.append(iterate.loss)
+        times.append(iterate.time)
+        return False
+
+    solver.run(objective, objective.at(start), observe)
+    return np.array(logits), np.array(losses), np.array(times)
+
+
+def start_of(F, y, T, intercept=None):
+    """The default start of LP++."""
+    from lpplusplus import starts
+
+    K = len(T)
+    return Weights(starts.class_sums(F, y, K), np.full(K, starts.shared_alpha(F, y, T), F.dtype), intercept)
+
+
+def shared_data(name):
+    """A file of the shared data, or skip."""
+    folder = os.environ.get("LPP_DATA")
+    root = Path(folder) if folder else Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = root / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here: set LPP_DATA to a folder with the real CLIP features")
+    return path

@@ -1,0 +1,138 @@
+"""Bad input: a ValueError that names the array, the row and the remedy, and changes nothing."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lpplusplus import LPPlusPlus
+from tasks import small_task
+
+F, Y, T = small_task(4, 3, 16, seed=0)
+
+
+def spoiled(array, row, value):
+    bad = array.copy()
+    bad[row] = value
+    return bad
+
+
+def nan_at(array, row):
+    bad = array.copy()
+    bad[row, 2] = np.nan
+    return bad
+
+
+FIT_CASES = {
+    "nan": ({"X": nan_at(F, 5)}, r"X contains NaN in row 5.*remove"),
+    "infinity": ({"X": spoiled(F, 7, np.inf)}, r"X contains infinity \(inf\) in row 7"),
+    "both infinities": ({"X": spoiled(F, 7, [np.inf, -np.inf] * 8)}, r"X contains infinity \(inf\) in row 7"),
+    "nan in text": ({"text": nan_at(T, 1)}, "text contains NaN in row 1"),
+    "nan in validation": ({"X_val": nan_at(F, 3), "y_val": Y}, "X_val contains NaN in row 3"),
+    "zero row": ({"X": spoiled(F, 2, 0)}, "X is zero throughout row 2.*Remove"),
+    "zero text": ({"text": spoiled(T, 3, 0)}, "text is zero throughout row 3"),
+    "zero validation row": ({"X_val": spoiled(F, 4, 0), "y_val": Y}, "X_val is zero throughout row 4"),
+    "text of another model": ({"text": T[:, :8]}, "text has 8 columns but the images have 16.*same model"),
+    "validation of another model": ({"X_val": F[:, :8], "y_val": Y}, "X_val has 8 columns but the images have 16"),
+    "too few text rows": ({"text": T[:3]}, r"text has 3 rows but y has 4 different labels \(0, 1, 2, 3\).*classes="),
+    "text and classes differ": ({"classes": [0, 1, 2, 3, 4]}, "text has 4 rows for 5 classes"),
+    "class twice": ({"classes": [0, 1, 2, 2]}, "classes must be a flat list of labels, each named once"),
+    "label not in classes": (
+        {"classes": [0, 1, 2, 9]},
+        r"y has the unknown label 3 in row \d+; the classes are 0, 1, 2, 9",
+    ),
+    "unknown validation label": ({"X_val": F, "y_val": Y + 1}, r"y_val has the unknown label 4 in row \d+.*Remove"),
+    "empty": ({"X": F[:0], "y": Y[:0]}, "0 sample|empty"),
+    "no columns": ({"X": F[:, :0]}, "0 feature|empty"),
+    "complex": ({"X": F + 1j}, "Complex data not supported"),
+    "complex text": ({"text": T + 1j}, "Complex data not supported"),
+    "flat": ({"X": F[0]}, "Reshape your data"),
+    "three dimensions": ({"X": F[None]}, "dim"),
+    "label count": ({"y": Y[:-1]}, "y has 11 labels for 12 rows"),
+    "validation label count": ({"X_val": F, "y_val": Y[:3]}, "y_val has 3 labels for 12 rows"),
+    "no labels": ({"y": None}, "requires y to be passed, but the target y is None"),
+    "continuous labels": ({"y": Y + 0.5}, r"Unknown label type: continuous. y has .* in row 0"),
+    "one class": ({"y": np.zeros(12), "text": None}, "y has 1 class.*at least 2 classes"),
+    "half of the validation": ({"X_val": F}, "X_val and y_val belong together"),
+}
+
+
+@pytest.mark.parametrize("case", FIT_CASES)
+def test_fit(case):
+    change, message = FIT_CASES[case]
+    arguments = {"X": F, "y": Y, "text": T, **change}
+    probe = LPPlusPlus()
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        probe.fit(arguments.pop("X"), arguments.pop("y"), **arguments)
+    assert not hasattr(probe, "coef_")
+
+
+def test_a_failed_fit_leaves_the_old_classifier_usable():
+    probe = LPPlusPlus().fit(F, Y, text=T)
+    before = probe.predict(F)
+    for change, _ in FIT_CASES.values():
+        arguments = {"X": F, "y": Y, "text": T, **change}
+        with pytest.raises(ValueError, match=r"\w"):
+            probe.fit(arguments.pop("X"), arguments.pop("y"), **arguments)
+        assert (probe.predict(F) == before).all()
+
+
+def test_sparse():
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        LPPlusPlus().fit(sparse.csr_array(F), Y)
+
+
+def test_zero_rows_are_fine_without_text():
+    probe = LPPlusPlus().fit(spoiled(F, 2, 0), Y)
+    assert np.isfinite(probe.coef_).all()
+    probe.predict(np.zeros((1, 16)))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (F[:, :8], "X has 8 features, but LPPlusPlus is expecting 16 features as input"),
+        (nan_at(F, 1), "X contains NaN in row 1"),
+        (spoiled(F, 6, 0), "X is zero throughout row 6"),
+    ],
+)
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_predict(X, message, method):
+    probe = LPPlusPlus(updates=0).fit(F, Y, text=T)
+    with pytest.raises(ValueError, match=message):
+        getattr(probe, method)(X)
+
+
+def test_not_fitted():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        LPPlusPlus().predict(F)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"recipe": "peper"},
+            "LPPlusPlus: recipe='peper' is not allowed; it must be one of 'default', 'paper', 'released'",
+        ),
+        ({"solver": "sgd"}, "solver='sgd' is not allowed.*'block-mm'"),
+        ({"updates": -1}, "updates=-1 is not allowed; it must be a whole number >= 0"),
+        ({"updates": 2.5}, "updates=2.5"),
+        ({"updates": True}, "updates=True"),
+        ({"cycle": (0, 1)}, r"cycle=\(0, 1\).*two whole numbers of at least 1 and 0"),
+        ({"cycle": 10}, "cycle=10"),
+        ({"tau_w": 0}, "tau_w=0 is not allowed; it must be a number > 0"),
+        ({"alpha_init": "mean"}, "alpha_init='mean'.*'shared', 'per-class'"),
+        ({"alpha_init": np.nan}, "alpha_init=nan"),
+        ({"folds": 1}, "folds=1"),
+        ({"normalize": "yes"}, "normalize='yes'.*True or False"),
+        ({"random_state": "lucky"}, "random_state='lucky'"),
+        ({"certified": True}, "certified=True.*solver='flow'"),
+        ({"certified": True, "solver": "block-mm", "tau_w": 1}, "certified=True fixes tau_w"),
+        ({"learning_rate": 0.1}, "learning_rate=0.1 is for solver='gradient-descent' and 'adam'"),
+    ],
+)
+def test_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LPPlusPlus(**parameters).fit(F, Y, text=T)

@@ -1,0 +1,150 @@
+"""Whole paths of the solvers against plain transcriptions that share no code with them (transcriptions.py)."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from helpers import FORMS, start_of, walk
+from lpplusplus import LPPlusPlus, curvature
+from lpplusplus._threads import Team
+from lpplusplus.objective import PrimalObjective, SpanObjective, Support
+from lpplusplus.solvers import BlockMM, Flow, GradientDescent, HeavyBall
+from tasks import small_task
+from transcriptions import algorithm_1, gradient_descent, logits, released_loop
+
+SHAPES = [(2, 1, 8), (2, 16, 6), (3, 4, 32), (3, 30, 16), (19, 2, 64), (19, 8, 32), (100, 1, 128), (100, 4, 96)]
+"""K, S, D; N below and above D."""
+shapes = pytest.mark.parametrize(("K", "S", "D"), SHAPES)
+forms = pytest.mark.parametrize("form", FORMS)
+
+
+@shapes
+@forms
+def test_block_mm_is_algorithm_1(form, K, S, D):
+    F, y, T = small_task(K, S, D, seed=K + S)
+    expected = np.array([logits(F, T, W, a) for W, a in algorithm_1(F, y, T)])
+    got, _, _ = walk(form, BlockMM(), F, y, T, start_of(F, y, T))
+    assert got.shape == expected.shape
+    assert np.abs(got - expected).max() < 1e-9
+
+
+@shapes
+@forms
+def test_heavy_ball_is_the_released_loop(form, K, S, D):
+    F, y, T = small_task(K, S, D, seed=K + S)
+    b0 = np.random.default_rng(0).uniform(-1, 1, K) / np.sqrt(D)
+    expected = np.array([logits(F, T, W, a, b) for W, b, a in released_loop(F, y, T, b0)])
+    got, _, _ = walk(form, HeavyBall(), F, y, T, start_of(F, y, T, b0))
+    assert np.abs(got - expected).max() < 1e-9
+
+
+@forms
+@pytest.mark.parametrize("cycle", [(10, 10), (1, 1), (3, 2)])
+def test_any_cycle(form, cycle):
+    F, y, T = small_task(5, 3, 24, seed=1)
+    expected = np.array([logits(F, T, W, a) for W, a in algorithm_1(F, y, T, updates=60, cycle=cycle)])
+    got, _, _ = walk(form, BlockMM(60, cycle), F, y, T, start_of(F, y, T))
+    assert np.abs(got - expected).max() < 1e-9
+
+
+@forms
+def test_gradient_descent_with_the_lipschitz_step(form):
+    F, y, T = small_task(7, 5, 24, seed=2)
+    gamma = curvature.gamma_global(F, T)
+    expected = np.array([logits(F, T, W, a) for W, a in gradient_descent(F, y, T, gamma, 100)])
+    got, _, _ = walk(form, GradientDescent(100), F, y, T, start_of(F, y, T))
+    assert np.abs(got - expected).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    "solver", [BlockMM(), HeavyBall(), Flow(horizon=100.0)], ids=["block-mm", "heavy-ball", "flow"]
+)
+@forms
+def test_single_precision_stays_close(form, solver):
+    F, y, T = small_task(19, 4, 64, seed=3)
+    exact, _, _ = walk(form, solver, F, y, T, start_of(F, y, T))
+    F32, T32 = F.astype(np.float32), T.astype(np.float32)
+    single, _, _ = walk(form, solver, F32, y, T32, start_of(F32, y, T32))
+    assert single.dtype == np.float32
+    assert np.abs(single - exact).max() < 1e-3 * max(1.0, np.abs(exact).max() / 50)
+
+
+@pytest.mark.parametrize("solver", [BlockMM(50), Flow()], ids=["block-mm", "flow"])
+def test_both_forms_and_any_team_walk_alike(solver):
+    F, y, T = small_task(12, 9, 40, seed=4, n_extra=20)
+    start = start_of(F, y, T)
+    reference, _, _ = walk(PrimalObjective, solver, F, y, T, start)
+    with ThreadPoolExecutor(3) as pool:
+        for form in FORMS:
+            got, _, _ = walk(form, solver, F, y, T, start, Team(3, pool))
+            assert np.abs(got - reference).max() < 1e-9
+
+
+@pytest.mark.parametrize("recipe", ["paper", "released"])
+@pytest.mark.parametrize("ties", ["latest", "first"])
+def test_estimator_selects_as_the_transcription_would(recipe, ties):
+    """The estimator end to end: same iterate and same scores as scoring every transcribed iterate by hand."""
+    F, y, T = small_task(10, 4, 48, seed=5)
+    X, labels, _ = small_task(10, 4, 48, seed=5, n_extra=60)
+    X_val, y_val, X_new = X[:40], labels[:40], X[40:]
+    probe = LPPlusPlus(recipe=recipe, ties=ties).fit(F, y, text=T, X_val=X_val, y_val=y_val)
+    if recipe == "paper":
+        path = [(W, a, 0.0) for W, a in algorithm_1(F, y, T)]
+        first = 0
+    else:
+        b0 = LPPlusPlus(recipe=recipe, updates=0).fit(F, y, text=T).intercept_
+        assert np.abs(b0).max() <= 1 / np.sqrt(48)
+        path = [(W, a, b) for W, b, a in released_loop(F, y, T, b0)]
+        first = 1  # The released code never considers its start.
+    hits = [(logits(X_val, T, W, a, b).argmax(1) == y_val).sum() for W, a, b in path]
+    best = max(hits[first:])
+    chosen = [j for j in range(first, len(path)) if hits[j] == best][-1 if ties == "latest" else 0]
+    assert probe.n_updates_ == chosen
+    assert np.allclose(probe.history_.validation_accuracy, np.array(hits) / 40)
+    W, a, b = path[chosen]
+    assert np.abs(probe.decision_function(X_new) - logits(X_new, T, W, a, b)).max() < 1e-9
+    assert np.allclose(probe.alpha_, a, atol=1e-9)
+    assert np.allclose(probe.prototypes_, W, atol=1e-9)
+
+
+def test_budget_of_300_is_27_cycles_and_three_steps():
+    """Oracle (j)."""
+    F, y, T = small_task(3, 2, 8, seed=6)
+    _, _, times = walk(PrimalObjective, BlockMM(), F, y, T, start_of(F, y, T))
+    assert times[-1] == 273  # W steps
+    assert len(times) - 1 - times[-1] == 27  # α steps
+
+
+def test_first_alpha_step_of_the_released_code_sums_ten_gradients():
+    """Oracle (g)."""
+    from transcriptions import gamma_alpha, gradients, one_hot
+
+    F, y, T = small_task(4, 3, 16, seed=7)
+    b0 = np.zeros(4)
+    path = released_loop(F, y, T, b0, iterations=10)
+    total = sum(gradients(F, one_hot(y, 4), T, W, a, b)[1] for W, b, a in path[:10])
+    expected = path[0][2] - total / gamma_alpha(F, T, 16.0)
+    objective = SpanObjective(Support.of(F, y, 4, T))
+    seen = []
+
+    def observe(iterate):
+        seen.append(iterate.point.alpha.copy())
+        return False
+
+    HeavyBall(10).run(objective, objective.at(start_of(F, y, T, b0)), observe)
+    assert np.allclose(seen[9], path[0][2], atol=1e-12)
+    assert np.allclose(seen[10], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "solver", [BlockMM(200, certified=True), GradientDescent(200, certified=True)], ids=["block", "joint"]
+)
+@pytest.mark.parametrize(("K", "S", "D"), [(2, 3, 8), (3, 20, 6), (30, 2, 64)])
+def test_certified_steps_never_raise_the_loss(solver, K, S, D):
+    """Oracle (e)."""
+    F, y, T = small_task(K, S, D, seed=8, n_extra=5)
+    y = np.random.default_rng(0).permutation(y)  # Wrong labels: as hard as it gets.
+    _, losses, _ = walk(PrimalObjective, solver, F, y, T, start_of(F, y, T))
+    assert np.all(np.diff(losses) <= 1e-12)
+    assert losses[-1] < losses[0]

@@ -1,0 +1,324 @@
+"""The estimator as its users meet it."""
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+from lpplusplus import LPPlusPlus, fit_many
+from tasks import small_task
+
+RECIPES = ["default", "paper", "released"]
+SOLVERS = ["flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"]
+
+
+@pytest.fixture
+def task():
+    return small_task(6, 5, 32, seed=0)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator(recipe):
+    """Nothing excluded, nothing expected to fail."""
+    results = check_estimator(LPPlusPlus(recipe=recipe))
+    # array-API checks run only where the environment enables them; see test_torch.
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("alpha", ["learned", "fixed", "none"])
+def test_every_solver_lowers_the_loss(task, solver, alpha):
+    F, y, T = task
+    rate = {"learning_rate": 0.01} if solver == "adam" else {}
+    probe = LPPlusPlus(solver=solver, alpha=alpha, selection="last", updates=40, **rate).fit(F, y, text=T)
+    assert probe.history_.loss[-1] < probe.history_.loss[0]
+    assert probe.score(F, y) > 0.9
+    if alpha == "none":
+        assert probe.alpha_ is None
+        assert np.allclose(probe.coef_, probe.prototypes_)
+    else:
+        assert probe.alpha_.shape == (6,)
+        moved = np.abs(probe.alpha_ - LPPlusPlus(updates=0).fit(F, y, text=T).alpha_).max()
+        assert (moved > 0) == (alpha == "learned")
+        assert np.allclose(probe.coef_, probe.prototypes_ + probe.alpha_[:, None] * T)
+
+
+def test_adam_step_by_hand(task):
+    """First update of Adam: every entry moves by the rate, against the sign of its gradient."""
+    from lpplusplus.objective import gradients
+
+    F, y, T = task
+    start, one = (
+        LPPlusPlus(solver="adam", learning_rate=0.5, selection="last", updates=u).fit(F, y, text=T) for u in (0, 1)
+    )
+    g = gradients(F, y, start.prototypes_, start.alpha_, T)
+    assert np.allclose(one.alpha_, start.alpha_ - 0.5 * np.sign(g.alpha), atol=1e-4)
+    expected = start.coef_ - 0.5 * g.W / (np.abs(g.W) + 1e-8) + (one.alpha_ - start.alpha_)[:, None] * T
+    assert np.allclose(one.coef_, expected, atol=1e-6)
+
+
+def test_lbfgs_without_text_reaches_the_optimum_of_a_non_separable_probe():
+    """Against scikit-learn on a problem that has a minimum."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    F, y = rng.standard_normal((300, 5)), rng.integers(0, 3, 300)
+    probe = LPPlusPlus(solver="lbfgs", selection="last", updates=500, normalize=False).fit(F, y)
+    other = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=5000).fit(F, y)
+    assert np.allclose(probe.predict_proba(F), other.predict_proba(F), atol=1e-5)
+
+
+def test_learning_rate_grid_picks_the_best_on_validation(task):
+    F, y, T = task
+    X, labels, _ = small_task(6, 5, 32, seed=0, n_extra=80)
+    val = {"X_val": X, "y_val": labels}
+    best = LPPlusPlus(solver="gradient-descent", learning_rate="grid", updates=30).fit(F, y, text=T, **val)
+    scores = {
+        rate: LPPlusPlus(solver="gradient-descent", learning_rate=rate, updates=30)
+        .fit(F, y, text=T, **val)
+        .score(X, labels)
+        for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
+    }
+    assert best.score(X, labels) == max(scores.values())
+    assert scores[best.learning_rate_] == max(scores.values())
+    with pytest.raises(ValueError, match="learning_rate='grid'.*X_val"):
+        LPPlusPlus(solver="adam", learning_rate="grid").fit(F, y, text=T)
+
+
+def test_updates_0_is_the_training_free_classifier(task):
+    F, y, T = task
+    probe = LPPlusPlus(updates=0).fit(F, y, text=T)
+    sums = np.stack([F[y == k].sum(axis=0) for k in range(6)])
+    alpha = 250 * np.mean([(F[y == k] @ T[k]).mean() for k in range(6)])
+    assert np.allclose(probe.coef_, sums + alpha * T)
+    each = LPPlusPlus(updates=0, alpha_init="per-class").fit(F, y, text=T)
+    assert np.allclose(each.alpha_, [250 * (F[y == k] @ T[k]).mean() for k in range(6)])
+    assert np.allclose(LPPlusPlus(updates=0, alpha_init=1).fit(F, y, text=T).alpha_, 1)
+    random = LPPlusPlus(updates=0, alpha_init="random", w_init="random").fit(F, y, text=T)
+    assert not np.allclose(random.prototypes_, sums)
+    assert random.alpha_.std() > 10
+
+
+def test_auto_selection(task):
+    F, y, T = task
+    assert LPPlusPlus().fit(F, y, text=T).selection_ == "cross-validation"
+    assert LPPlusPlus().fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation"
+    assert LPPlusPlus(recipe="paper").fit(F, y, text=T).selection_ == "last"
+    assert LPPlusPlus(selection="last").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "last"
+    one = np.concatenate([[np.flatnonzero(y == 0)[0]], np.flatnonzero(y != 0)])
+    single = LPPlusPlus().fit(F[one], y[one], text=T)
+    assert single.selection_ == "last"
+    assert single.history_.time[-1] == pytest.approx(300 * 10 / 11)
+    with pytest.raises(ValueError, match="two examples a class"):
+        LPPlusPlus(selection="cross-validation").fit(F[one], y[one], text=T)
+    with pytest.raises(ValueError, match="needs X_val and y_val"):
+        LPPlusPlus(selection="validation").fit(F, y, text=T)
+
+
+def test_cross_validation_against_folds_fitted_by_hand():
+    """Held-out losses along the path equal those of probes fitted on each fold's complement."""
+    from lpplusplus.cross_validation import assign_folds, best_stop
+    from lpplusplus.objective import loss
+
+    F, y, T = small_task(5, 6, 24, seed=1)
+    probe = LPPlusPlus(solver="block-mm", updates=40, selection="cross-validation", random_state=3).fit(F, y, text=T)
+    folds = assign_folds(y, 4, np.random.default_rng(3))
+    assert sorted(np.bincount(folds)) == [7, 7, 8, 8]
+    assert all(len(set(folds[y == k])) == 4 for k in range(5))
+    held_out = np.zeros((41, len(y)))
+    for fold in range(4):
+        out = folds == fold
+        for j in range(41):
+            part = LPPlusPlus(recipe="paper", updates=j).fit(F[~out], y[~out], text=T)
+            held_out[j, out] = [loss(F[[i]], y[[i]], part.coef_) for i in np.flatnonzero(out)]
+    assert np.allclose(probe.history_.held_out_loss, held_out.mean(axis=1), atol=1e-10)
+    assert probe.n_updates_ == best_stop(held_out)
+    direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
+    assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
+
+
+def test_labels_of_any_kind(task):
+    F, y, T = task
+    reference = LPPlusPlus().fit(F, y, text=T)
+    words = np.array(["ant", "bee", "cat", "dog", "eel", "fox"])
+    named = LPPlusPlus().fit(F, words[y], text=T)
+    assert (named.predict(F) == words[reference.predict(F)]).all()
+    order = np.array([3, 1, 5, 0, 2, 4])
+    shuffled = LPPlusPlus().fit(F, words[y].tolist(), text=T[order], classes=words[order].tolist())
+    assert list(shuffled.classes_) == list(words[order])
+    assert (shuffled.predict(F) == named.predict(F)).all()
+    truth = LPPlusPlus().fit(F, y > 2)
+    assert truth.predict(F).dtype == bool
+    assert truth.decision_function(F).shape == (len(F),)
+    assert ((truth.decision_function(F) > 0) == truth.predict(F)).all()
+
+
+def test_a_class_with_text_and_no_example_keeps_its_text_score(task):
+    F, y, T = task
+    present = y != 4
+    probe = LPPlusPlus().fit(F[present], y[present], text=T, classes=range(6))
+    assert probe.selection_ == "cross-validation"
+    start = LPPlusPlus(updates=0).fit(F[present], y[present], text=T, classes=range(6))
+    assert np.allclose(probe.coef_[4], start.alpha_[4] * T[4])
+    assert np.allclose(start.prototypes_[4], 0)
+    assert not np.allclose(probe.coef_[3], start.coef_[3])
+    with pytest.raises(ValueError, match="class 4 has neither examples nor text"):
+        LPPlusPlus().fit(F[present], y[present], classes=range(6))
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 16), (3, 500, 8), (2, 40, 4)])
+def test_odd_sizes(shape):
+    F, y, T = small_task(*shape, seed=2, n_extra=7)
+    probe = LPPlusPlus().fit(F, y, text=T)
+    assert probe.score(F, y) > 1 / shape[0]
+    assert np.allclose(probe.predict_proba(F).sum(axis=1), 1)
+
+
+def test_probabilities_survive_huge_logits(task):
+    F, y, _ = task
+    probe = LPPlusPlus(updates=0).fit(F, y)
+    for size in (1e4, 1e30):
+        probe.coef_ = np.eye(6, 32) * size
+        probe.intercept_ = np.array([1.0, -1.0, 0, 0, 0, 0]) * size
+        p = probe.predict_proba(F)
+        assert np.isfinite(p).all()
+        assert np.allclose(p.sum(axis=1), 1)
+
+
+def test_inputs_are_never_changed(task):
+    F, y, T = (array.copy() for array in task)
+    F *= 3
+    T *= 2
+    before = F.copy(), y.copy(), T.copy()
+    probe = LPPlusPlus().fit(F, y, text=T, X_val=F, y_val=y)
+    probe.predict(F), probe.predict_proba(F), probe.decision_function(F)
+    LPPlusPlus().fit(F, y, text=T)
+    probe.coef_ += 1
+    probe.text_ += 1
+    for now, then in zip((F, y, T), before, strict=True):
+        assert (now == then).all()
+
+
+def test_length_of_embeddings_matters_only_without_normalising(task):
+    F, y, T = task
+    lengths = np.random.default_rng(0).uniform(0.5, 4, len(F))[:, None]
+    plain, scaled = LPPlusPlus().fit(F, y, text=T), LPPlusPlus().fit(F * lengths, y, text=5 * T)
+    assert np.allclose(plain.coef_, scaled.coef_)
+    assert np.allclose(plain.decision_function(F), scaled.decision_function(F * lengths))
+    raw = LPPlusPlus(normalize=False).fit(F * lengths, y, text=5 * T)
+    assert not np.allclose(raw.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
+def test_precisions(task, dtype):
+    F, y, T = task
+    X = (F * 50).astype(dtype)
+    probe = LPPlusPlus().fit(X, y, text=T.astype(np.float32))
+    assert probe.coef_.dtype == (np.float64 if dtype in (np.float64, np.int64) else np.float32)
+    assert probe.score(X, y) > 0.9
+
+
+def test_same_seed_same_bits(task):
+    F, y, T = task
+    first, second = (LPPlusPlus(random_state=5).fit(F, y, text=T) for _ in range(2))
+    assert (first.coef_ == second.coef_).all()
+    bits = [LPPlusPlus(recipe="released", random_state=s).fit(F, y, text=T).coef_ for s in (1, 1, 2)]
+    assert (bits[0] == bits[1]).all()
+    assert not (bits[0] == bits[2]).all()
+
+
+# Symmetries ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 1000), recipe=st.sampled_from(RECIPES))
+def test_symmetries(seed, recipe):
+    """Rotating F and T together, permuting samples or classes and duplicating all samples change nothing they should not."""
+    rng = np.random.default_rng(seed)
+    F, y, T = small_task(5, 3, 20, seed)
+    X, _, _ = small_task(5, 3, 20, seed, n_extra=20)
+
+    def scores(F, y, T, X, **kw):
+        probe = LPPlusPlus(recipe=recipe, selection="last", intercept=False, **kw).fit(F, y, text=T, classes=range(5))
+        return probe.decision_function(X)
+
+    reference = scores(F, y, T, X)
+    rotation = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    assert np.allclose(scores(F @ rotation, y, T @ rotation, X @ rotation), reference, atol=1e-8)
+    order = rng.permutation(len(F))
+    assert np.allclose(scores(F[order], y[order], T, X), reference, atol=1e-8)
+    names = rng.permutation(5)
+    renamed = scores(F, np.argsort(names)[y], T[names], X)
+    assert np.allclose(renamed, reference[:, names], atol=1e-8)
+    # The start sums the images of a class, so twice the images weigh twice as much there; the path does not care.
+    start = {"w_init": "random", "alpha_init": 50.0}
+    twice = scores(np.tile(F, (2, 1)), np.tile(y, 2), T, X, **start)
+    assert np.allclose(twice, scores(F, y, T, X, **start), atol=1e-8)
+
+
+# scikit-learn -------------------------------------------------------------------------------------------------------
+
+
+def test_text_through_metadata_routing(task):
+    F, y, T = task
+    with sklearn.config_context(enable_metadata_routing=True):
+        probe = LPPlusPlus(updates=50).set_fit_request(text=True)
+        pipe = make_pipeline(FunctionTransformer(), probe)
+        assert pipe.fit(F, y, text=T)[-1].alpha_ is not None
+        scores = cross_val_score(probe, F, y, params={"text": T}, cv=3)
+        assert scores.mean() > 0.5  # chance is 1/6
+        search = GridSearchCV(probe, {"updates": [0, 50], "cycle": [(10, 1), (1, 1)]}, cv=2).fit(F, y, text=T)
+        assert search.best_estimator_.alpha_ is not None
+
+
+def test_data_frames(task):
+    pandas = pytest.importorskip("pandas")
+    F, y, T = task
+    frame = pandas.DataFrame(F, columns=[f"d{j}" for j in range(F.shape[1])])
+    probe = LPPlusPlus().fit(frame, pandas.Series(y), text=pandas.DataFrame(T))
+    assert list(probe.feature_names_in_) == list(frame.columns)
+    assert (probe.predict(frame) == LPPlusPlus().fit(F, y, text=T).predict(F)).all()
+
+
+def test_coming_back_from_a_clone(task):
+    F, y, T = task
+    probe = LPPlusPlus(solver="block-mm", updates=20, cycle=[3, 1])
+    assert sklearn.clone(probe).fit(F, y, text=T).n_updates_ > 0
+    assert probe.cycle == [3, 1]
+
+
+# Many tasks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["auto", "last"])
+@pytest.mark.parametrize("n_jobs", [1, 2, None])
+def test_fit_many_is_many_fits(selection, n_jobs):
+    F, y, T = small_task(5, 12, 24, seed=3)
+    rng = np.random.default_rng(0)
+    supports = [np.concatenate([rng.permutation(np.flatnonzero(y == k))[:s] for k in range(5)]) for s in (1, 2, 4, 4)]
+    estimator = LPPlusPlus(selection=selection)
+    probes = fit_many(3 * F, y, supports, text=T, estimator=estimator, n_jobs=n_jobs)
+    for rows, probe in zip(supports, probes, strict=True):
+        alone = LPPlusPlus(selection=selection).fit(3 * F[rows], y[rows], text=T)
+        assert np.allclose(probe.decision_function(F), alone.decision_function(F), atol=1e-9)
+        assert probe.n_updates_ == alone.n_updates_
+    assert not hasattr(estimator, "coef_")
+
+
+def test_fit_many_with_validation_and_bad_rows():
+    F, y, T = small_task(4, 6, 16, seed=4)
+    supports, validations = [np.arange(8), np.arange(4, 16)], [np.arange(16, 24), np.arange(16, 20)]
+    probes = fit_many(F, y, supports, text=T, validations=validations)
+    assert [probe.selection_ for probe in probes] == ["validation"] * 2
+    with pytest.raises(ValueError, match=r"supports\[1\] names row 24, but X has 24 rows"):
+        fit_many(F, y, [[0, 1], [3, 24]], text=T)
+    with pytest.raises(ValueError, match=r"supports\[0\] must be a flat"):
+        fit_many(F, y, [[]], text=T)
+    with pytest.raises(ValueError, match="2 supports but 1 validation"):
+        fit_many(F, y, supports, text=T, validations=validations[:1])
