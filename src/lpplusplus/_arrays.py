@@ -56,6 +56,13 @@ def working_dtype(x: Array) -> Any:
     return xp.float32
 
 
+def wide_dtype(x: Array) -> Any:
+    """Precision to accumulate in: float64, but on devices that have none."""
+    if type(x) is np.ndarray:
+        return np.float64
+    return namespace(x).float32 if array_api_compat.device(x).type == "mps" else namespace(x).float64
+
+
 def cast(x: Array, dtype: Any) -> Array:
     """`x` in `dtype`, itself if it already is."""
     return x if x.dtype == dtype else namespace(x).astype(x, dtype)
@@ -110,13 +117,23 @@ def sum_by_class(x: Array, y: Array, n_classes: int) -> Array:
     return zeros(x, (n_classes, x.shape[1])).index_add_(0, y, x)
 
 
-def softmax_(z: Array) -> Array:
-    """Turn rows of logits into probabilities, in place; returns the log-normaliser of each row, (n, 1)."""
+def softmax(z: Array, out: Array) -> Array:
+    """Write the probabilities of rows of logits to `out`, which may be `z`.
+
+    Returns the log-normaliser of each row, (n, 1).
+    """
     xp = namespace(z)
-    top = xp.max(z, axis=1, keepdims=True)
-    z -= top
-    xp.exp(z, out=z)
-    total = xp.sum(z, axis=1, keepdims=True)
-    z /= total
-    top += xp.log(total)
-    return top
+    lowest = -80.0 if z.dtype == xp.float32 else -700.0
+    top = z.max()
+    if z.min() - top < lowest:
+        # Far-apart logits need a shift for each row, and a floor: e⁻⁸⁰ changes nothing, while the subnormal numbers below
+        # e⁻⁸⁷ would make the next product fifty times slower.
+        top = xp.max(z, axis=1, keepdims=True)
+        xp.subtract(z, top, out=out)
+        xp.clip(out, lowest, None, out=out)
+    else:
+        xp.subtract(z, top, out=out)
+    xp.exp(out, out=out)
+    total = xp.sum(out, axis=1, keepdims=True)
+    out /= total
+    return top + xp.log(total)

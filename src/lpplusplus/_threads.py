@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 import array_api_compat
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ._arrays import Array
@@ -33,14 +34,32 @@ class Team:
         self._pool = pool
 
     def map(self, work: Callable[[int], Result]) -> list[Result]:
-        """`[work(0), …, work(size - 1)]`, side by side."""
+        """`[work(0), …, work(size - 1)]`, side by side; the calling thread does the first."""
         if self._pool is None:
             return [work(i) for i in range(self.size)]
-        return list(self._pool.map(work, range(self.size)))
+        others = [self._pool.submit(work, i) for i in range(1, self.size)]
+        return [work(0), *(other.result() for other in others)]
 
-    def share(self, n: int, worker: int) -> tuple[int, int]:
+    def share(self, n: int, worker: int) -> slice:
         """The part of `range(n)` that falls to `worker`."""
-        return n * worker // self.size, n * (worker + 1) // self.size
+        return slice(n * worker // self.size, n * (worker + 1) // self.size)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """`a @ b`, divided among the workers along the longer side of the result."""
+        if self._pool is None:
+            return a @ b
+        out = np.empty((a.shape[0], b.shape[1]), dtype=a.dtype)
+
+        def work(worker: int) -> None:
+            if a.shape[0] >= b.shape[1]:
+                part = self.share(a.shape[0], worker)
+                np.matmul(a[part], b, out=out[part])
+            else:
+                part = self.share(b.shape[1], worker)
+                np.matmul(a, b[:, part], out=out[:, part])
+
+        self.map(work)
+        return out
 
 
 ALONE = Team(1)
@@ -61,7 +80,7 @@ def team(data: Array, operations: float) -> Iterator[Team]:
         if size == 1:
             yield ALONE
         else:
-            yield Team(size, stack.enter_context(ThreadPoolExecutor(size)))
+            yield Team(size, stack.enter_context(ThreadPoolExecutor(size - 1)))
 
 
 _lock = threading.Lock()

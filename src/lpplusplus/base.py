@@ -139,7 +139,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, (n, K), in the order of `classes_`."""
         z = self._logits(self._ready(X))
-        _arrays.softmax_(z)
+        _arrays.softmax(z, out=z)
         return z
 
     def predict(self, X: Any) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from . import _arrays
 from ._arrays import Array
 from .objective import Objective, Point, Support, rows_per_chunk
-from .objective.base import cross_entropy_
+from .objective.base import cross_entropy
 from .solvers import Iterate, Solver
 
 FOLDS = 4
@@ -48,9 +48,9 @@ class HeldOut:
 
     def __call__(self, iterate: Iterate) -> bool:
         def work(worker: int) -> list[Array]:
-            low, high = self._team.share(len(self._watch), worker)
-            starts = range(low, high, self._height)
-            return [self._score(iterate, slice(a, min(a + self._height, high))) for a in starts]
+            mine = self._team.share(len(self._watch), worker)
+            starts = range(mine.start, mine.stop, self._height)
+            return [self._score(iterate, slice(a, min(a + self._height, mine.stop))) for a in starts]
 
         parts = [_arrays.to_numpy(part) for parts in self._team.map(work) for part in parts]
         self.losses.append(np.concatenate(parts))
@@ -61,7 +61,7 @@ class HeldOut:
 
     def _score(self, iterate: Iterate, rows: slice) -> Array:
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
-        return cross_entropy_(z, y, _arrays.arange(y, y.shape[0]))
+        return cross_entropy(z, y, _arrays.arange(y, y.shape[0]), out=z)
 
 
 def held_out_losses(

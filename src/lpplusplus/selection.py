@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _arrays
 from ._arrays import Array
-from .objective import Objective, Point, Watch, rows_per_chunk
+from .objective import Objective, Point, rows_per_chunk
 from .solvers import Iterate
 
 WORTH_BEING_LAZY = 2.0e7
@@ -82,16 +82,18 @@ class BestOnValidation:
 
     def __init__(
         self,
+        objective: Objective,
         point: Point,
         history: History,
-        count_hits: Callable[[Point], int],
-        size: int,
+        X: Array,
+        y: Array,
         *,
         ties: str = "latest",
         from_update: int = 0,
     ) -> None:
         self.best, self.update, self.hits = point.copy(), 0, -1
-        self._history, self._count, self._size = history, count_hits, size
+        self._objective, self._history, self._size = objective, history, y.shape[0]
+        self._count = hit_counter(objective, X, y)
         self._margin = 0 if ties == "latest" else 1
         self._from = from_update
 
@@ -101,84 +103,68 @@ class BestOnValidation:
         self._history.validation_accuracy.append(hits / self._size)
         if iterate.update >= self._from and hits >= self.hits + self._margin:
             self.hits, self.update = hits, iterate.update
-            self.best.assign(iterate.point)
+            self._objective.keep(iterate.point, self.best)
         return False
 
 
 def hit_counter(objective: Objective, X: Array, y: Array) -> Callable[[Point], int]:
     """Counts correct predictions among `X`, `y` at a point, in the cheaper of two exact ways."""
-    watch = objective.watch(X)
-    work = len(watch) * objective.support.n_classes * min(objective.support.dim, objective.support.size)
-    return (CountAll if work < WORTH_BEING_LAZY else CountChanged)(objective, watch, y)
+    support = objective.support
+    work = X.shape[0] * support.n_classes * min(support.dim, support.size)
+    return (CountAll if work < WORTH_BEING_LAZY else CountChanged)(objective, X, y)
 
 
 class CountAll:
     """Scores every image at every point."""
 
-    def __init__(self, objective: Objective, watch: Watch, y: Array) -> None:
-        self._watch, self._y = watch, y
+    def __init__(self, objective: Objective, X: Array, y: Array) -> None:
+        self._watch, self._y = objective.watch(X), y
 
     def __call__(self, point: Point) -> int:
-        xp = _arrays.namespace(self._y)
-        return int(xp.count_nonzero(xp.argmax(self._watch.logits(point), axis=1) == self._y))
+        return int((self._watch.logits(point).argmax(1) == self._y).sum())
 
 
 class CountChanged:
     """Scores only the images whose answer can have changed since they were last looked at.
 
-    Between two points the logit of image x for class k changes by at most ‖x‖·‖Δv_k‖. An image that was right by some
-    margin over all classes stays right, and one that was wrong by some margin stays wrong, until the classes concerned
-    have travelled that far. Exact: a margin that is too close to call is looked at again.
+    Between two points the logit of image x for class k changes by at most ‖x‖·‖Δv_k‖ + |Δb_k|. An image that was right
+    by some margin over all other classes stays right, and one that was wrong by some margin stays wrong, until the
+    classes concerned have travelled that far. Exact: a margin too small for the arithmetic counts as none.
     """
 
     slack = 1e-4
     """Part of the distance added for rounding."""
 
-    def __init__(self, objective: Objective, watch: Watch, y: Array) -> None:
+    def __init__(self, objective: Objective, X: Array, y: Array) -> None:
         xp = _arrays.namespace(y)
-        self._objective, self._watch, self._y = objective, watch, y
-        self._previous: Point | None = None
-        n, k = len(watch), objective.support.n_classes
-        norms = watch.norms
-        self._distance = _arrays.zeros(norms, (k + 1,))  # One entry a class; the last for "whichever moved most".
-        self._other = xp.zeros_like(y)  # The class whose movement threatens the answer, or k for any.
-        self._limit = _arrays.zeros(norms, (n,))  # Distance of y and other together at which to look again.
+        self._objective, self._watch, self._y = objective, objective.watch(X), y
+        self._distance = objective.start_odometer()
+        self._anyone = objective.support.n_classes  # The odometer's entry for "whichever class moved most".
+        self._other = xp.zeros_like(y)  # The class that can change the answer, besides the right one.
         self._right = self._other > 0
-        self._scale = xp.maximum(norms, 0 * norms + 1e-30)
+        self._limit = _arrays.zeros(self._distance, (y.shape[0],)) - xp.inf  # Distance at which to look again.
+        norms = _arrays.cast(self._watch.norms, self._distance.dtype)
+        self._reach = xp.maximum(norms, xp.ones_like(norms)) * (1 + self.slack)
 
     def __call__(self, point: Point) -> int:
         xp = _arrays.namespace(self._y)
-        if self._previous is None:
-            stale = xp.ones_like(self._right)
-            self._previous = point.copy()
-        else:
-            moved = self._objective.travelled(point, self._previous) * (1 + self.slack)
-            self._distance[:-1] += moved
-            self._distance[-1] += xp.max(moved)
-            self._previous.assign(point)
-            stale = self._distance[self._y] + self._distance[self._other] >= self._limit
-        rows, team = xp.nonzero(stale)[0], self._objective.team
-
-        def work(worker: int) -> None:
-            low, high = team.share(rows.shape[0], worker)
-            height = rows_per_chunk(self._objective.support.n_classes)
-            for a in range(low, high, height):
-                self._look(point, rows[a : min(a + height, high)])
-
-        team.map(work)
+        rows = xp.nonzero(self._distance[self._y] + self._distance[self._other] >= self._limit)[0]
+        height = rows_per_chunk(self._anyone)
+        for low in range(0, rows.shape[0], height):
+            self._look(point, rows[low : low + height])
         return int(xp.count_nonzero(self._right))
 
     def _look(self, point: Point, rows: Array) -> None:
         xp = _arrays.namespace(self._y)
-        z, y = self._watch.logits(point, rows), self._y[rows]
+        z, y = self._watch.logits(point, rows, self._objective.team), self._y[rows]
         everyone = _arrays.arange(y, y.shape[0])
         predicted = xp.argmax(z, axis=1)
         right = predicted == y
         own = z[everyone, y]
         z[everyone, y] = -xp.inf
-        margin = xp.abs(own - xp.max(z, axis=1)) / self._scale[rows]
-        # A margin that the arithmetic cannot tell from none is no margin.
-        margin -= 16 * float(xp.finfo(z.dtype).eps) * (1 + xp.abs(own))
-        other = xp.where(right, xp.full_like(y, self._distance.shape[0] - 1), predicted)
+        rounding = 16 * float(xp.finfo(z.dtype).eps)
+        margin = xp.abs(own - xp.max(z, axis=1)) - rounding * (1 + xp.abs(own))
+        other = xp.where(right, xp.full_like(y, self._anyone), predicted)
         self._right[rows], self._other[rows] = right, other
-        self._limit[rows] = margin + self._distance[y] + self._distance[other]
+        limit = _arrays.cast(margin, self._distance.dtype) / self._reach[rows]
+        self._limit[rows] = limit + self._distance[y] + self._distance[other]

@@ -23,7 +23,7 @@ from .objective import (
     cost_of_evaluation,
 )
 from .recipes import LEARNING_RATES, Recipe
-from .selection import BestOnValidation, History, Last, hit_counter
+from .selection import BestOnValidation, History, Last
 from .solvers import Solver
 
 
@@ -163,10 +163,11 @@ def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: 
         solver = recipe.make_solver(learning_rate=rate)
         objective, point = begin(support, solver)
         keeper = BestOnValidation(
+            objective,
             point,
             history,
-            hit_counter(objective, X, y),
-            y.shape[0],
+            X,
+            y,
             ties=recipe.ties,
             from_update=0 if recipe.start_competes else min(1, recipe.updates),
         )

@@ -33,7 +33,7 @@ from .._spectrum import Spectrum
 from .._threads import ALONE, Team
 
 
-@dataclass
+@dataclass(slots=True)
 class Point:
     """Where a solver stands: coordinates of the effective weights, text weights, intercept. Moved in place."""
 
@@ -86,7 +86,7 @@ class Watch(Protocol):
 
     def __len__(self) -> int: ...
 
-    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         """Logits of the chosen images at `point`, a new (n, K) array."""
 
 
@@ -121,8 +121,11 @@ class Support:
         """Embedding dimension D."""
         return int(self.F.shape[1])
 
-    def chunks(self, height: int) -> list[tuple[int, int]]:
-        """Row ranges of at most `height` rows."""
+    def chunks(self, team: Team) -> list[tuple[int, int]]:
+        """The rows in blocks small enough to hold their logits, and of a number that divides evenly among `team`."""
+        most = rows_per_chunk(self.n_classes)
+        count = team.size * -(-self.size // (team.size * most))
+        height = max(1, -(-self.size // count))
         return [(low, min(low + height, stop)) for start, stop in self.rows for low in range(start, stop, height)]
 
     @cached_property
@@ -156,13 +159,14 @@ class Support:
 class Objective(ABC):
     """L on one support, in coordinates of its own, with all that a solver may ask of it.
 
-    A solver moves a `Point` with `descend` and never learns whether the coordinates are weights or combinations of
+    A solver moves a `Point` with `descend` (or `jump`) and never learns whether the coordinates are weights or combinations of
     support images; see `primal` and `span` for the two exact forms.
     """
 
     def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
         self.support = support
         self.team = team
+        self.odometer: Array | None = None
         self._alive: Array | None = None
         xp = _arrays.namespace(support.F)
         alive = support.counts > 0
@@ -180,10 +184,6 @@ class Objective(ABC):
     @abstractmethod
     def watch(self, X: Array) -> Watch:
         """Follow the logits of further images `X` (n, D)."""
-
-    @abstractmethod
-    def travelled(self, new: Point, old: Point) -> Array:
-        """Upper bound of ‖v_k(new) - v_k(old)‖ + |b_k(new) - b_k(old)| for each class, (K,)."""
 
     @property
     @abstractmethod
@@ -217,12 +217,11 @@ class Objective(ABC):
         if support.text is None:
             raise ValueError("the text block has no curvature without text")
         xp = _arrays.namespace(support.F)
-        height = rows_per_chunk(support.n_classes)
-        chunks = support.chunks(height)
+        chunks = support.chunks(self.team)
 
         def work(worker: int) -> Array:
             total = _arrays.zeros(support.F, (support.n_classes,))
-            for a, b in chunks[slice(*self.team.share(len(chunks), worker))]:
+            for a, b in chunks[self.team.share(len(chunks), worker)]:
                 s = support.F[a:b, :] @ support.text.T  # type: ignore[union-attr]
                 total += xp.einsum("ik,ik->k", s, s)
             return total
@@ -243,21 +242,74 @@ class Objective(ABC):
         `intercept` are whole steps.
         """
         if w is not None:
-            gradient, length = w
-
-            def work(worker: int) -> None:
-                part = slice(*self.team.share(gradient.shape[0], worker))
-                step = gradient[part]
-                step *= length
-                point.v[part] -= step
-
-            self.team.map(work)
+            self._descend_w(point, *w)
         if alpha is not None:
             assert point.alpha is not None
             point.alpha -= alpha
             self._add_text(point.v, -alpha)
+            self._note_travel(alpha)
         if intercept is not None:
             point.intercept -= intercept
+            self._note_travel(intercept)
+
+    def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
+        measure = self.odometer is not None
+
+        def work(worker: int) -> Array:
+            steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
+            squared = self._squared_length(*steps) if measure else None
+            for step, target in zip(steps, targets, strict=True):
+                step *= length
+                target -= step
+            return squared
+
+        squares = self.team.map(work)
+        if measure:
+            xp = _arrays.namespace(gradient)
+            total = sum(squares)
+            self._note_travel(length * xp.sqrt(xp.maximum(total, 0 * total)))
+
+    def jump(self, point: Point, to: Point) -> None:
+        """Move `point` anywhere, in place."""
+        point.assign(to)
+        if self.odometer is not None:
+            self.odometer += float("inf")
+
+    def keep(self, source: Point, target: Point) -> None:
+        """Copy to `target` what `weights` needs of `source`."""
+
+        def work(worker: int) -> None:
+            self._blocks(target.v, worker)[0][...] = self._blocks(source.v, worker)[0]
+
+        self.team.map(work)
+        for old, new in ((target.alpha, source.alpha), (target.intercept, source.intercept)):
+            if old is not None:
+                old[...] = new
+
+    def start_odometer(self) -> Array:
+        """From now on measure how far the weights of each class travel; returns the meter, (K + 1,).
+
+        Its last entry is the way of whichever class moved most at each step. No class's weights and intercept are
+        further from where they were than the meter has advanced since.
+        """
+        size = self.support.n_classes + 1
+        self.odometer = _arrays.zeros(self.support.F, (size,), dtype=_arrays.wide_dtype(self.support.F))
+        return self.odometer
+
+    def _note_travel(self, step: Array) -> None:
+        if self.odometer is not None:
+            xp = _arrays.namespace(step)
+            lengths = xp.abs(_arrays.cast(step, self.odometer.dtype))
+            self.odometer[:-1] += lengths
+            self.odometer[-1] += xp.max(lengths)
+
+    @abstractmethod
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        """A worker's rows of an array of coordinates, one block for each kind; the first kind stands for the weights."""
+
+    @abstractmethod
+    def _squared_length(self, *blocks: Array) -> Array:
+        """What these rows of a gradient contribute to the squared length of each class's step in weights, (K,)."""
 
     def _freeze(self, *gradients: Array | None) -> None:
         """Zero the columns of classes without examples."""
@@ -267,24 +319,23 @@ class Objective(ABC):
                     gradient *= self._alive
 
 
-def cross_entropy_(z: Array, y: Array, everyone: Array) -> Array:
-    """Turn logits `z` into probabilities in place; returns each row's loss. `everyone` is 0 … n-1."""
+def cross_entropy(z: Array, y: Array, everyone: Array, out: Array) -> Array:
+    """Loss of each row of logits; probabilities go to `out`, which may be `z`. `everyone` is 0 … n-1."""
     chosen = z[everyone, y]
-    return _arrays.softmax_(z)[:, 0] - chosen
+    return _arrays.softmax(z, out)[:, 0] - chosen
 
 
-def residual_(z: Array, y: Array, everyone: Array) -> float:
-    """Turn logits `z` into P - Y in place; returns the sum of the rows' losses."""
-    xp = _arrays.namespace(z)
-    losses = cross_entropy_(z, y, everyone)
-    z[everyone, y] -= 1
-    return float(xp.sum(losses, dtype=xp.float64))
+def residual(z: Array, y: Array, everyone: Array, out: Array) -> float:
+    """Sum of the rows' losses; P - Y goes to `out`, which may be `z`."""
+    losses = cross_entropy(z, y, everyone, out)
+    out[everyone, y] -= 1
+    return float(losses.sum(dtype=_arrays.wide_dtype(z)))
 
 
-def spread_of(residual: Array) -> Array:
+def spread_of(r: Array) -> Array:
     """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
-    xp = _arrays.namespace(residual)
-    return xp.sum(xp.abs(residual), axis=0) - xp.einsum("ik,ik->k", residual, residual)
+    xp = _arrays.namespace(r)
+    return xp.sum(xp.abs(r), axis=0) - xp.einsum("ik,ik->k", r, r)
 
 
 def rows_per_chunk(n_classes: int) -> int:

@@ -17,8 +17,7 @@ from .base import (
     Point,
     Support,
     Weights,
-    residual_,
-    rows_per_chunk,
+    residual,
     spread_of,
 )
 
@@ -30,8 +29,8 @@ class PrimalObjective(Objective):
         super().__init__(support, team=team, freeze=freeze)
         F, text = support.F, support.text
         xp = _arrays.namespace(F)
-        height = rows_per_chunk(support.n_classes)
-        self._chunks = support.chunks(height)
+        self._chunks = support.chunks(team)
+        height = max(b - a for a, b in self._chunks)
         self._text = None if text is None else _arrays.copy(xp.permute_dims(text, (1, 0)))
         self._everyone = _arrays.arange(F, height)
         shape = (support.dim, support.n_classes)
@@ -57,12 +56,6 @@ class PrimalObjective(Objective):
     def watch(self, X: Array) -> PrimalWatch:
         return PrimalWatch(X)
 
-    def travelled(self, new: Point, old: Point) -> Array:
-        xp = _arrays.namespace(new.v)
-        step = new.v - old.v
-        length = xp.sqrt(xp.einsum("dk,dk->k", step, step))
-        return length if new.intercept is None else length + xp.abs(new.intercept - old.intercept)
-
     @cached_property
     def spectrum(self) -> Spectrum:
         support = self.support
@@ -70,7 +63,7 @@ class PrimalObjective(Objective):
         def apply(x: Array) -> Array:
             def work(worker: int) -> Array:
                 total = _arrays.zeros(x, x.shape)
-                for a, b in self._chunks[slice(*self.team.share(len(self._chunks), worker))]:
+                for a, b in self._chunks[self.team.share(len(self._chunks), worker)]:
                     total += support.F[a:b, :].T @ (support.F[a:b, :] @ x)
                 return total
 
@@ -86,7 +79,7 @@ class PrimalObjective(Objective):
         needs_gradient = w or alpha
 
         def work(worker: int) -> tuple[float, Array, Array]:
-            chunks = self._chunks[slice(*self.team.share(len(self._chunks), worker))]
+            chunks = self._chunks[self.team.share(len(self._chunks), worker)]
             total, part = self._sums[worker], self._parts[worker]
             loss = 0.0
             intercept = _arrays.zeros(point.v, (support.n_classes,))
@@ -97,7 +90,7 @@ class PrimalObjective(Objective):
                 z = xp.matmul(support.F[a:b, :], point.v, out=self._logits[worker][: b - a, :])
                 if point.intercept is not None:
                     z += point.intercept
-                loss += residual_(z, support.y[a:b], self._everyone[: b - a])
+                loss += residual(z, support.y[a:b], self._everyone[: b - a], out=z)
                 if spread:
                     kappa += spread_of(z)
                 if needs_gradient:
@@ -123,6 +116,13 @@ class PrimalObjective(Objective):
         kappa = sum(result[2] for result in results) / support.size if spread else None
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
 
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        return (v[self.team.share(v.shape[0], worker)],)
+
+    def _squared_length(self, *blocks: Array) -> Array:
+        (gradient,) = blocks
+        return _arrays.namespace(gradient).einsum("dk,dk->k", gradient, gradient)
+
     def _add_text(self, v: Array, alpha: Array) -> None:
         v += self._text * alpha
 
@@ -138,8 +138,8 @@ class PrimalWatch:
     def __len__(self) -> int:
         return int(self._X.shape[0])
 
-    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
-        z = self._X[rows] @ point.v
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        z = team.matmul(self._X[rows], point.v)
         if point.intercept is not None:
             z += point.intercept
         return z

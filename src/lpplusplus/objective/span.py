@@ -14,7 +14,7 @@ from .. import _arrays
 from .._arrays import Array
 from .._spectrum import Spectrum, leading_eigenpairs
 from .._threads import ALONE, Team
-from .base import Evaluation, Objective, Point, Support, Weights, residual_, spread_of
+from .base import Evaluation, Objective, Point, Support, Weights, residual, spread_of
 
 
 class SpanObjective(Objective):
@@ -24,7 +24,7 @@ class SpanObjective(Objective):
         super().__init__(support, team=team, freeze=freeze)
         self._F, self._y = support.gathered
         self._gram = support.gram / support.size
-        self._scores = None if support.text is None else self._F @ support.text.T
+        self._scores = None if support.text is None else team.matmul(self._F, support.text.T)
         self._everyone = _arrays.arange(self._F, support.size)
         self._gradient = _arrays.empty(self._F, (2 * support.size, support.n_classes))
         self._start: Array | None = None
@@ -33,7 +33,7 @@ class SpanObjective(Objective):
         """The point that stands for `weights`, from which all later points are measured."""
         n, k = self.support.size, self.support.n_classes
         v = _arrays.zeros(self._F, (2 * n, k))
-        v[n:, :] = self._F @ weights.W.T
+        v[n:, :] = self.team.matmul(self._F, weights.W.T)
         alpha, intercept = (None if x is None else _arrays.copy(x) for x in (weights.alpha, weights.intercept))
         if alpha is not None:
             self._add_text(v, alpha)
@@ -42,26 +42,12 @@ class SpanObjective(Objective):
 
     def weights(self, point: Point) -> Weights:
         n = self.support.size
-        W = self._start + (point.v[:n, :].T @ self._F) / n
+        W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / n
         return Weights(W, *(None if x is None else _arrays.copy(x) for x in (point.alpha, point.intercept)))
 
     def watch(self, X: Array) -> SpanWatch:
         assert self._start is not None
-        return SpanWatch(X, self._F, self._start, self.support.text)
-
-    def travelled(self, new: Point, old: Point) -> Array:
-        n = self.support.size
-        xp = _arrays.namespace(new.v)
-        moved = _arrays.zeros(new.v, (self.support.n_classes,))
-        logits = new.v[n:, :] - old.v[n:, :]
-        if new.alpha is not None:
-            delta = new.alpha - old.alpha
-            logits -= self._scores * delta
-            moved += xp.abs(delta)
-        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the change of the logits.
-        squared = xp.einsum("nk,nk->k", new.v[:n, :] - old.v[:n, :], logits) / n
-        moved += xp.sqrt(xp.maximum(squared, 0 * squared))
-        return moved if new.intercept is None else moved + xp.abs(new.intercept - old.intercept)
+        return SpanWatch(X, self._F, self._start, self.support.text, self.team)
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -80,32 +66,41 @@ class SpanObjective(Objective):
 
     def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
         n, xp = self.support.size, _arrays.namespace(point.v)
-        residual, image = self._gradient[:n, :], self._gradient[n:, :]
+        remainder, image = self._gradient[:n, :], self._gradient[n:, :]
 
         def soften(worker: int) -> float:
-            part = slice(*self.team.share(n, worker))
-            z = residual[part]
-            z[...] = point.v[n:, :][part]
+            part = self.team.share(n, worker)
+            z = point.v[n:, :][part]
             if point.intercept is not None:
-                z += point.intercept
-            return residual_(z, self._y[part], self._everyone[: z.shape[0]])
+                z = z + point.intercept
+            return residual(z, self._y[part], self._everyone[: z.shape[0]], out=remainder[part])
 
         def project(worker: int) -> None:
-            part = slice(*self.team.share(n, worker))
-            xp.matmul(self._gram[part], residual, out=image[part])
+            part = self.team.share(n, worker)
+            xp.matmul(self._gram[part], remainder, out=image[part])
 
         loss = sum(self.team.map(soften)) / n
-        kappa = spread_of(residual) / n if spread else None
+        kappa = spread_of(remainder) / n if spread else None
         text_gradient = bias_gradient = None
         if w or alpha:
-            self._freeze(residual)
+            self._freeze(remainder)
             if w:
                 self.team.map(project)
             if alpha:
-                text_gradient = xp.einsum("nk,nk->k", residual, self._scores) / n
+                text_gradient = xp.einsum("nk,nk->k", remainder, self._scores) / n
             if point.intercept is not None:
-                bias_gradient = xp.sum(residual, axis=0) / n
+                bias_gradient = xp.sum(remainder, axis=0) / n
         return Evaluation(loss, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        n = self.support.size
+        part = self.team.share(n, worker)
+        return v[:n, :][part], v[n:, :][part]
+
+    def _squared_length(self, *blocks: Array) -> Array:
+        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the image of c.
+        coefficients, image = blocks
+        return _arrays.namespace(image).einsum("nk,nk->k", coefficients, image) / self.support.size
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         v[self.support.size :, :] += self._scores * alpha
@@ -114,19 +109,20 @@ class SpanObjective(Objective):
 class SpanWatch:
     """Images scored through their products with the support."""
 
-    def __init__(self, X: Array, F: Array, start: Array, text: Array | None) -> None:
+    def __init__(self, X: Array, F: Array, start: Array, text: Array | None, team: Team) -> None:
         xp = _arrays.namespace(X)
         self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
-        self._products = (X @ F.T) / F.shape[0]
-        self._base = X @ start.T
-        self._scores = None if text is None else X @ text.T
+        self._products = team.matmul(X, F.T)
+        self._products /= F.shape[0]
+        self._base = team.matmul(X, start.T)
+        self._scores = None if text is None else team.matmul(X, text.T)
 
     def __len__(self) -> int:
         return int(self._base.shape[0])
 
-    def logits(self, point: Point, rows: Array | slice = slice(None)) -> Array:
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         n = self._products.shape[1]
-        z = self._products[rows] @ point.v[:n, :]
+        z = team.matmul(self._products[rows], point.v[:n, :])
         z += self._base[rows]
         if point.alpha is not None:
             z += self._scores[rows] * point.alpha  # type: ignore[index]

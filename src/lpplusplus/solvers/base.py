@@ -8,14 +8,12 @@ is kept of the walk is the observer's business (see `selection`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..objective import Objective, Point
 
 
-@dataclass(frozen=True)
-class Iterate:
+class Iterate(NamedTuple):
     """One stop of the walk. `point` is moved on by the next update: copy it to keep it."""
 
     update: int

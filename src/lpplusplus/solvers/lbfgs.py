@@ -63,7 +63,7 @@ class LBFGS:
         def show(intermediate_result: Any) -> None:
             nonlocal update
             update += 1
-            point.assign(objective.at(unpack(intermediate_result.x)))
+            objective.jump(point, objective.at(unpack(intermediate_result.x)))
             if observer(Iterate(update, float("nan"), float(intermediate_result.fun), point)):
                 raise StopIteration
 
