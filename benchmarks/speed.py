@@ -90,15 +90,15 @@ def logistic_regression(task: Task) -> Outcome:
     return Outcome(time.perf_counter() - start, float(fitted.score(task.X_test, task.y_test)), int(fitted.n_iter_[0]))
 
 
-def pair_of_tasks(task: Task, n_jobs: int) -> Outcome:
-    """Two tasks with `fit_many`, at once or one after the other (each then has all threads)."""
+def pair_of_tasks(task: Task, n_jobs: int | None) -> Outcome:
+    """Two tasks: with `fit_many` on one or two cores, or (None) fitted one after the other with all threads each."""
     from lpplusplus import LPPlusPlus, fit_many
 
     X, y = np.concatenate([task.X, task.X_val]), np.concatenate([task.y, task.y_val])
     supports = [np.arange(len(task.y)), np.arange(len(task.y), len(y))]
     estimator = LPPlusPlus(selection="last")
     start = time.perf_counter()
-    if n_jobs == 1:
+    if n_jobs is None:
         fitted = [LPPlusPlus(selection="last").fit(X[rows], y[rows], text=task.text) for rows in supports]
     else:
         fitted = fit_many(X, y, supports, text=task.text, estimator=estimator, n_jobs=n_jobs)
@@ -151,9 +151,9 @@ CASES = [
     Case(
         "100x16 pair",
         (100, 16, 1024),
-        "one task after the other",
+        "fit_many(n_jobs=1)",
         (pair_of_tasks, {"n_jobs": 1}),
-        {"two at once": (pair_of_tasks, {"n_jobs": 2}, 1.5)},
+        {"fit_many(n_jobs=2)": (pair_of_tasks, {"n_jobs": 2}, 1.5), "two fits": (pair_of_tasks, {"n_jobs": None}, None)},
         15,
     ),
     Case(

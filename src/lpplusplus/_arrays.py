@@ -126,8 +126,8 @@ def softmax(z: Array, out: Array) -> Array:
     lowest = -80.0 if z.dtype == xp.float32 else -700.0
     top = z.max()
     if z.min() - top < lowest:
-        # Far-apart logits need a shift for each row, and a floor: e⁻⁸⁰ changes nothing, while the subnormal numbers below
-        # e⁻⁸⁷ would make the next product fifty times slower.
+        # Far-apart logits need a shift for each row, and a floor: e⁻⁸⁰ changes nothing, while the subnormal numbers
+        # below e⁻⁸⁷ would make the next product fifty times slower.
         top = xp.max(z, axis=1, keepdims=True)
         xp.subtract(z, top, out=out)
         xp.clip(out, lowest, None, out=out)

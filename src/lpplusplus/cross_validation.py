@@ -12,7 +12,7 @@ import numpy as np
 from . import _arrays
 from ._arrays import Array
 from .objective import Objective, Point, Support, rows_per_chunk
-from .objective.base import cross_entropy
+from .objective.base import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
 FOLDS = 4
@@ -61,7 +61,7 @@ class HeldOut:
 
     def _score(self, iterate: Iterate, rows: slice) -> Array:
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
-        return cross_entropy(z, y, _arrays.arange(y, y.shape[0]), out=z)
+        return cross_entropy(z, own_entries(y, z.shape[1]), out=z)
 
 
 def held_out_losses(

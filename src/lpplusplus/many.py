@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from . import _arrays
@@ -81,12 +82,12 @@ def fit_many(
         probe: LPPlusPlus = clone(template)
         return probe._adopt(template)._fit_task(task, recipe)
 
-    tasks = zip(rows, held, strict=True)
     if _arrays.is_foreign(images):
-        return [fit_one(*task) for task in tasks]
+        return [fit_one(*task) for task in zip(rows, held, strict=True)]
     with single_threaded_blas() as allowed:
-        workers = Parallel(n_jobs=allowed if n_jobs is None else n_jobs, require="sharedmem")
-        return list(workers(delayed(fit_one)(*task) for task in tasks))
+        workers = allowed if n_jobs is None else effective_n_jobs(n_jobs)
+        with ThreadPoolExecutor(workers) as threads:
+            return list(threads.map(fit_one, rows, held))
 
 
 def _rows(index: Any, name: str, images: Array) -> Array:

@@ -35,7 +35,10 @@ from .._threads import ALONE, Team
 
 @dataclass(slots=True)
 class Point:
-    """Where a solver stands: coordinates of the effective weights, text weights, intercept. Moved in place."""
+    """Where a solver stands: coordinates of the effective weights, text weights, intercept.
+
+    `v` is moved in place; `alpha` and `intercept` are replaced, never written to, so that they can be shared.
+    """
 
     v: Array
     alpha: Array | None
@@ -43,16 +46,12 @@ class Point:
 
     def copy(self) -> Point:
         """An independent copy."""
-        duplicate = (None if x is None else _arrays.copy(x) for x in (self.alpha, self.intercept))
-        return Point(_arrays.copy(self.v), *duplicate)
+        return Point(_arrays.copy(self.v), self.alpha, self.intercept)
 
     def assign(self, other: Point) -> None:
-        """Move to `other` without allocating."""
+        """Move to `other` without allocating anything large."""
         self.v[...] = other.v
-        if self.alpha is not None:
-            self.alpha[...] = other.alpha
-        if self.intercept is not None:
-            self.intercept[...] = other.intercept
+        self.alpha, self.intercept = other.alpha, other.intercept
 
 
 class Evaluation(NamedTuple):
@@ -245,11 +244,11 @@ class Objective(ABC):
             self._descend_w(point, *w)
         if alpha is not None:
             assert point.alpha is not None
-            point.alpha -= alpha
+            point.alpha = point.alpha - alpha
             self._add_text(point.v, -alpha)
             self._note_travel(alpha)
         if intercept is not None:
-            point.intercept -= intercept
+            point.intercept = point.intercept - intercept
             self._note_travel(intercept)
 
     def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
@@ -282,9 +281,7 @@ class Objective(ABC):
             self._blocks(target.v, worker)[0][...] = self._blocks(source.v, worker)[0]
 
         self.team.map(work)
-        for old, new in ((target.alpha, source.alpha), (target.intercept, source.intercept)):
-            if old is not None:
-                old[...] = new
+        target.alpha, target.intercept = source.alpha, source.intercept
 
     def start_odometer(self) -> Array:
         """From now on measure how far the weights of each class travel; returns the meter, (K + 1,).
@@ -319,16 +316,21 @@ class Objective(ABC):
                     gradient *= self._alive
 
 
-def cross_entropy(z: Array, y: Array, everyone: Array, out: Array) -> Array:
-    """Loss of each row of logits; probabilities go to `out`, which may be `z`. `everyone` is 0 … n-1."""
-    chosen = z[everyone, y]
+def own_entries(y: Array, n_classes: int) -> Array:
+    """Where the entries of the right classes stand in an (n, K) array laid flat."""
+    return _arrays.arange(y, y.shape[0]) * n_classes + y
+
+
+def cross_entropy(z: Array, own: Array, out: Array) -> Array:
+    """Loss of each row of logits; probabilities go to `out`, which may be `z`. `own` comes from `own_entries`."""
+    chosen = z.reshape(-1)[own]
     return _arrays.softmax(z, out)[:, 0] - chosen
 
 
-def residual(z: Array, y: Array, everyone: Array, out: Array) -> float:
+def residual(z: Array, own: Array, out: Array) -> float:
     """Sum of the rows' losses; P - Y goes to `out`, which may be `z`."""
-    losses = cross_entropy(z, y, everyone, out)
-    out[everyone, y] -= 1
+    losses = cross_entropy(z, own, out)
+    out.reshape(-1)[own] -= 1
     return float(losses.sum(dtype=_arrays.wide_dtype(z)))
 
 

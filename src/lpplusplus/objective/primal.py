@@ -17,6 +17,7 @@ from .base import (
     Point,
     Support,
     Weights,
+    own_entries,
     residual,
     spread_of,
 )
@@ -32,7 +33,7 @@ class PrimalObjective(Objective):
         self._chunks = support.chunks(team)
         height = max(b - a for a, b in self._chunks)
         self._text = None if text is None else _arrays.copy(xp.permute_dims(text, (1, 0)))
-        self._everyone = _arrays.arange(F, height)
+        self._own = {chunk: own_entries(support.y[slice(*chunk)], support.n_classes) for chunk in self._chunks}
         shape = (support.dim, support.n_classes)
         self._logits = [_arrays.empty(F, (height, shape[1])) for _ in range(team.size)]
         self._sums = [_arrays.empty(F, shape) for _ in range(team.size)]
@@ -41,10 +42,9 @@ class PrimalObjective(Objective):
     def at(self, weights: Weights) -> Point:
         xp = _arrays.namespace(self.support.F)
         v = _arrays.copy(xp.permute_dims(weights.W, (1, 0)))
-        alpha, intercept = (None if x is None else _arrays.copy(x) for x in (weights.alpha, weights.intercept))
-        if alpha is not None:
-            self._add_text(v, alpha)
-        return Point(v, alpha, intercept)
+        if weights.alpha is not None:
+            self._add_text(v, weights.alpha)
+        return Point(v, weights.alpha, weights.intercept)
 
     def weights(self, point: Point) -> Weights:
         xp = _arrays.namespace(self.support.F)
@@ -90,7 +90,7 @@ class PrimalObjective(Objective):
                 z = xp.matmul(support.F[a:b, :], point.v, out=self._logits[worker][: b - a, :])
                 if point.intercept is not None:
                     z += point.intercept
-                loss += residual(z, support.y[a:b], self._everyone[: b - a], out=z)
+                loss += residual(z, self._own[a, b], out=z)
                 if spread:
                     kappa += spread_of(z)
                 if needs_gradient:

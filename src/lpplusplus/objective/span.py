@@ -14,7 +14,7 @@ from .. import _arrays
 from .._arrays import Array
 from .._spectrum import Spectrum, leading_eigenpairs
 from .._threads import ALONE, Team
-from .base import Evaluation, Objective, Point, Support, Weights, residual, spread_of
+from .base import Evaluation, Objective, Point, Support, Weights, own_entries, residual, spread_of
 
 
 class SpanObjective(Objective):
@@ -25,7 +25,8 @@ class SpanObjective(Objective):
         self._F, self._y = support.gathered
         self._gram = support.gram / support.size
         self._scores = None if support.text is None else team.matmul(self._F, support.text.T)
-        self._everyone = _arrays.arange(self._F, support.size)
+        shares = (team.share(support.size, worker) for worker in range(team.size))
+        self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
         self._gradient = _arrays.empty(self._F, (2 * support.size, support.n_classes))
         self._start: Array | None = None
 
@@ -34,16 +35,15 @@ class SpanObjective(Objective):
         n, k = self.support.size, self.support.n_classes
         v = _arrays.zeros(self._F, (2 * n, k))
         v[n:, :] = self.team.matmul(self._F, weights.W.T)
-        alpha, intercept = (None if x is None else _arrays.copy(x) for x in (weights.alpha, weights.intercept))
-        if alpha is not None:
-            self._add_text(v, alpha)
+        if weights.alpha is not None:
+            self._add_text(v, weights.alpha)
         self._start = weights.W
-        return Point(v, alpha, intercept)
+        return Point(v, weights.alpha, weights.intercept)
 
     def weights(self, point: Point) -> Weights:
         n = self.support.size
         W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / n
-        return Weights(W, *(None if x is None else _arrays.copy(x) for x in (point.alpha, point.intercept)))
+        return Weights(W, point.alpha, point.intercept)
 
     def watch(self, X: Array) -> SpanWatch:
         assert self._start is not None
@@ -73,7 +73,7 @@ class SpanObjective(Objective):
             z = point.v[n:, :][part]
             if point.intercept is not None:
                 z = z + point.intercept
-            return residual(z, self._y[part], self._everyone[: z.shape[0]], out=remainder[part])
+            return residual(z, self._own[worker], out=remainder[part])
 
         def project(worker: int) -> None:
             part = self.team.share(n, worker)
@@ -116,6 +116,7 @@ class SpanWatch:
         self._products /= F.shape[0]
         self._base = team.matmul(X, start.T)
         self._scores = None if text is None else team.matmul(X, text.T)
+        self._fixed: tuple[Array | None, Array] = (None, self._base)
 
     def __len__(self) -> int:
         return int(self._base.shape[0])
@@ -123,9 +124,18 @@ class SpanWatch:
     def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         n = self._products.shape[1]
         z = team.matmul(self._products[rows], point.v[:n, :])
-        z += self._base[rows]
-        if point.alpha is not None:
-            z += self._scores[rows] * point.alpha  # type: ignore[index]
+        if isinstance(rows, slice):
+            z += self._without_moving(point.alpha)[rows]
+        else:
+            z += self._base[rows]
+            if point.alpha is not None:
+                z += self._scores[rows] * point.alpha  # type: ignore[index]
         if point.intercept is not None:
             z += point.intercept
         return z
+
+    def _without_moving(self, alpha: Array | None) -> Array:
+        """What the start and the text contribute; α rests for ten updates out of eleven."""
+        if alpha is not self._fixed[0] and self._scores is not None:
+            self._fixed = alpha, self._base + self._scores * alpha
+        return self._fixed[1]
