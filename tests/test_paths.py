@@ -57,9 +57,7 @@ def test_gradient_descent_with_the_lipschitz_step(form):
     assert np.abs(got - expected).max() < 1e-9
 
 
-@pytest.mark.parametrize(
-    "solver", [BlockMM(), HeavyBall(), Flow(horizon=100.0)], ids=["block-mm", "heavy-ball", "flow"]
-)
+@pytest.mark.parametrize("solver", [BlockMM(), HeavyBall(), Flow(30_000)], ids=["block-mm", "heavy-ball", "flow"])
 @forms
 def test_single_precision_stays_close(form, solver):
     F, y, T = small_task(19, 4, 64, seed=3)
@@ -85,9 +83,8 @@ def test_both_forms_and_any_team_walk_alike(solver):
 @pytest.mark.parametrize("ties", ["latest", "first"])
 def test_estimator_selects_as_the_transcription_would(recipe, ties):
     """The estimator end to end: same iterate and same scores as scoring every transcribed iterate by hand."""
-    F, y, T = small_task(10, 4, 48, seed=5)
-    X, labels, _ = small_task(10, 4, 48, seed=5, n_extra=60)
-    X_val, y_val, X_new = X[:40], labels[:40], X[40:]
+    X, labels, T = small_task(10, 4, 48, seed=5, n_extra=100)
+    F, y, X_val, y_val, X_new = X[:60], labels[:60], X[60:100], labels[60:100], X[100:]
     probe = LPPlusPlus(recipe=recipe, ties=ties).fit(F, y, text=T, X_val=X_val, y_val=y_val)
     if recipe == "paper":
         path = [(W, a, 0.0) for W, a in algorithm_1(F, y, T)]

@@ -74,13 +74,13 @@ def test_lbfgs_without_text_reaches_the_optimum_of_a_non_separable_probe():
     assert np.allclose(probe.predict_proba(F), other.predict_proba(F), atol=1e-5)
 
 
-def test_learning_rate_grid_picks_the_best_on_validation(task):
-    F, y, T = task
-    X, labels, _ = small_task(6, 5, 32, seed=0, n_extra=80)
+def test_learning_rate_grid_picks_the_best_on_validation():
+    X, labels, T = small_task(6, 5, 32, seed=0, n_extra=80)
+    F, y, X, labels = X[:40], labels[:40], X[40:], labels[40:]
     val = {"X_val": X, "y_val": labels}
     best = LPPlusPlus(solver="gradient-descent", learning_rate="grid", updates=30).fit(F, y, text=T, **val)
     scores = {
-        rate: LPPlusPlus(solver="gradient-descent", learning_rate=rate, updates=30)
+        rate: LPPlusPlus(solver="gradient-descent", learning_rate=rate, updates=30, selection="validation")
         .fit(F, y, text=T, **val)
         .score(X, labels)
         for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
@@ -108,7 +108,9 @@ def test_updates_0_is_the_training_free_classifier(task):
 def test_auto_selection(task):
     F, y, T = task
     assert LPPlusPlus().fit(F, y, text=T).selection_ == "cross-validation"
-    assert LPPlusPlus().fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation"
+    assert LPPlusPlus().fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation-loss"
+    assert LPPlusPlus(selection="validation").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation"
+    assert LPPlusPlus(recipe="paper").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation"
     assert LPPlusPlus(recipe="paper").fit(F, y, text=T).selection_ == "last"
     assert LPPlusPlus(selection="last").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "last"
     one = np.concatenate([[np.flatnonzero(y == 0)[0]], np.flatnonzero(y != 0)])
@@ -141,6 +143,22 @@ def test_cross_validation_against_folds_fitted_by_hand():
     assert probe.n_updates_ == best_stop(held_out)
     direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
     assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
+
+
+def test_validation_loss_by_hand():
+    from lpplusplus.cross_validation import best_stop
+    from lpplusplus.objective import loss
+
+    X, labels, T = small_task(6, 5, 32, seed=0, n_extra=30)
+    F, y, X, labels = X[:40], labels[:40], X[40:], labels[40:]
+    probe = LPPlusPlus(selection="validation-loss", solver="block-mm", updates=30).fit(
+        F, y, text=T, X_val=X, y_val=labels
+    )
+    path = [LPPlusPlus(recipe="paper", updates=u).fit(F, y, text=T).coef_ for u in range(31)]
+    losses = np.array([[loss(X[[i]], labels[[i]], coef) for i in range(len(X))] for coef in path])
+    assert np.allclose(probe.history_.held_out_loss, losses.mean(axis=1), atol=1e-10)
+    assert probe.n_updates_ == best_stop(losses)
+    assert np.allclose(probe.coef_, path[probe.n_updates_], atol=1e-9)
 
 
 def test_labels_of_any_kind(task):
@@ -257,7 +275,7 @@ def test_symmetries(seed, recipe):
     renamed = scores(F, np.argsort(names)[y], T[names], X)
     assert np.allclose(renamed, reference[:, names], atol=1e-8)
     # The start sums the images of a class, so twice the images weigh twice as much there; the path does not care.
-    start = {"w_init": "random", "alpha_init": 50.0}
+    start = {"w_init": "random", "alpha_init": 50.0, "updates": 300}
     twice = scores(np.tile(F, (2, 1)), np.tile(y, 2), T, X, **start)
     assert np.allclose(twice, scores(F, y, T, X, **start), atol=1e-8)
 
@@ -315,7 +333,7 @@ def test_fit_many_with_validation_and_bad_rows():
     F, y, T = small_task(4, 6, 16, seed=4)
     supports, validations = [np.arange(8), np.arange(4, 16)], [np.arange(16, 24), np.arange(16, 20)]
     probes = fit_many(F, y, supports, text=T, validations=validations)
-    assert [probe.selection_ for probe in probes] == ["validation"] * 2
+    assert [probe.selection_ for probe in probes] == ["validation-loss"] * 2
     with pytest.raises(ValueError, match=r"supports\[1\] names row 24, but X has 24 rows"):
         fit_many(F, y, [[0, 1], [3, 24]], text=T)
     with pytest.raises(ValueError, match=r"supports\[0\] must be a flat"):

@@ -37,6 +37,11 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(x)
 
 
+def detached(x: Array) -> Array:
+    """`x` without a gradient tape: fitting is not differentiated."""
+    return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
 def like(x: Array, reference: Array, *, dtype: Any = None) -> Array:
     """`x` in the library and on the device of `reference`, copied only where it has to be.
 

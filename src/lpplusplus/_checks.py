@@ -33,7 +33,9 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
 
     numpy-like input is converted; a tensor stays what and where it is.
     """
-    if not _arrays.is_foreign(X):
+    if _arrays.is_foreign(X):
+        X = _arrays.detached(X)
+    else:
         X = check_array(X, dtype="numeric", ensure_all_finite=False, input_name=name)
     xp = _arrays.namespace(X)
     if X.ndim != 2:

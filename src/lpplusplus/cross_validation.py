@@ -94,6 +94,7 @@ def held_out_losses(
         held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience)
         solver.run(objective, point, held)
         paths.append(held.losses)
+        del objective, point, held  # Their buffers, before the next fold makes its own.
     shortest = min(len(path) for path in paths)
     return np.stack([np.concatenate([path[j] for path in paths]) for j in range(shortest)])
 

@@ -37,10 +37,9 @@ class LPPlusPlus(FewShotClassifier):
     cycle : (int, int), optional
         Steps on W and on α in turn. Default (10, 1).
     updates : int, optional
-        Budget, counting steps on both blocks. Default 300. 0 is the training-free classifier. For "flow" it sets the
-        time that the flow runs, not the number of its steps.
-    horizon : float, optional
-        How many times its budget "flow" may run where cross-validation decides. Default 100.
+        Budget, counting steps on both blocks; 0 is the training-free classifier. By default 300, but "flow", for which it
+        sets the time to run and not the number of steps, has 300 for each shot of the smallest class, and 30 000 where
+        held-out loss says when to stop.
     tau_w, tau_alpha : float, optional
         Factors of the blocks' curvature constants. Default 1 and 16, as in the paper.
     certified : bool, optional
@@ -50,10 +49,11 @@ class LPPlusPlus(FewShotClassifier):
         Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation, or a number.
     intercept : bool, optional
         Whether classes have a bias. The paper has none, the released code has.
-    selection : {"auto", "last", "cross-validation", "validation"}, optional
-        Which iterate to keep. "auto" uses the validation set if there is one; otherwise, in the default recipe, it goes
-        as far as cross-validated log-loss of the support falls, or to the last iterate where some class has a single
-        example.
+    selection : {"auto", "last", "cross-validation", "validation", "validation-loss"}, optional
+        Which iterate to keep. "validation" takes the one with the best validation accuracy, "validation-loss" goes as far
+        as validation log-loss falls, "cross-validation" as far as that of the support's own folds does. "auto" comes to
+        "validation-loss" with a validation set and to "cross-validation" without, or to "last" where some class has a
+        single example; in the recipes "paper" and "released", to "validation" with and to "last" without.
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
@@ -105,13 +105,15 @@ class LPPlusPlus(FewShotClassifier):
         "w_init": [Choice(("class-sums", "random")), _FROM_RECIPE],
         "cycle": [Pair((1, 0)), _FROM_RECIPE],
         "updates": [Number(0, whole=True), _FROM_RECIPE],
-        "horizon": [Number(1), _FROM_RECIPE],
         "tau_w": [Number(0, open=True), _FROM_RECIPE],
         "tau_alpha": [Number(0, open=True), _FROM_RECIPE],
         "certified": [Flag(), _FROM_RECIPE],
         "learning_rate": [Choice(("lipschitz", "grid")), Number(0, open=True), _FROM_RECIPE],
         "intercept": [Flag(), _FROM_RECIPE],
-        "selection": [Choice(("auto", "last", "cross-validation", "validation")), _FROM_RECIPE],
+        "selection": [
+            Choice(("auto", "last", "cross-validation", "validation", "validation-loss")),
+            _FROM_RECIPE,
+        ],
         "ties": [Choice(("latest", "first")), _FROM_RECIPE],
         "folds": [Number(2, whole=True), _FROM_RECIPE],
         "normalize": [Flag()],
@@ -137,7 +139,6 @@ class LPPlusPlus(FewShotClassifier):
         w_init: str | None = None,
         cycle: tuple[int, int] | None = None,
         updates: int | None = None,
-        horizon: float | None = None,
         tau_w: float | None = None,
         tau_alpha: float | None = None,
         certified: bool | None = None,
@@ -156,7 +157,6 @@ class LPPlusPlus(FewShotClassifier):
         self.w_init = w_init
         self.cycle = cycle
         self.updates = updates
-        self.horizon = horizon
         self.tau_w = tau_w
         self.tau_alpha = tau_alpha
         self.certified = certified

@@ -13,6 +13,7 @@ from .solvers import LBFGS, Adam, BlockMM, Flow, GradientDescent, HeavyBall, Sol
 
 LEARNING_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
 """The paper's grid for gradient descent and Adam."""
+LPP_UPDATES, FAR_UPDATES = 300, 30_000
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Recipe:
     alpha_init: str | float = "shared"
     w_init: str = "class-sums"
     cycle: tuple[int, int] = (10, 1)
-    updates: int = 300
-    horizon: float = 100.0
+    updates: int | None = None
+    """None lets the solver and the way of selecting decide; see `budget`."""
     tau_w: float = 1.0
     tau_alpha: float = 16.0
     certified: bool = False
@@ -34,35 +35,47 @@ class Recipe:
     selection: str = "auto"
     ties: str = "latest"
     folds: int = 4
-    cross_validates: bool = True
-    """Whether `selection="auto"` may turn to cross-validation."""
+    by_loss: bool = True
+    """Whether `selection="auto"` goes by held-out log-loss, of validation data or by cross-validation."""
     start_competes: bool = True
     """Whether the start is a candidate when selecting on validation data."""
 
-    def make_solver(self, *, horizon: float = 1.0, learning_rate: float | None = None) -> Solver:
-        """The solver, set up."""
+    def budget(self, shots: int, *, by_loss: bool) -> int:
+        """Updates to make at the most, where the smallest class has `shots` examples.
+
+        What is held out tells when to stop, so the flow may then look far ahead; otherwise it goes LP++'s 300 updates for
+        every shot, since with more examples there is more to learn before the probe overfits (docs/flow.md).
+        """
+        if self.updates is not None:
+            return self.updates
+        if self.solver != "flow":
+            return LPP_UPDATES
+        return FAR_UPDATES if by_loss else LPP_UPDATES * shots
+
+    def make_solver(self, updates: int, learning_rate: float | None = None) -> Solver:
+        """The solver, set up for a budget."""
         alpha: dict[str, Any] = {"learn_alpha": self.alpha == "learned"}
         taus: dict[str, Any] = {"tau_w": self.tau_w, "tau_alpha": self.tau_alpha}
         steps: dict[str, Any] = {"certified": self.certified, **taus, **alpha}
         match self.solver:
             case "flow":
-                return Flow(self.updates, horizon, self.cycle, **taus, **alpha)
+                return Flow(updates, self.cycle, **taus, **alpha)
             case "block-mm":
-                return BlockMM(self.updates, self.cycle, **steps)
+                return BlockMM(updates, self.cycle, **steps)
             case "heavy-ball":
-                return HeavyBall(self.updates, alpha_every=self.cycle[0], **taus, **alpha)
+                return HeavyBall(updates, alpha_every=self.cycle[0], **taus, **alpha)
             case "gradient-descent":
-                return GradientDescent(self.updates, learning_rate, **steps)
+                return GradientDescent(updates, learning_rate, **steps)
             case "adam":
-                return Adam(self.updates, learning_rate, **steps)
+                return Adam(updates, learning_rate, **steps)
             case _:
-                return LBFGS(self.updates, **alpha)
+                return LBFGS(updates, **alpha)
 
 
 RECIPES = {
     "default": Recipe(),
-    "paper": Recipe(solver="block-mm", cross_validates=False),
-    "released": Recipe(solver="heavy-ball", intercept=True, cross_validates=False, start_competes=False),
+    "paper": Recipe(solver="block-mm", updates=LPP_UPDATES, by_loss=False),
+    "released": Recipe(solver="heavy-ball", updates=LPP_UPDATES, intercept=True, by_loss=False, start_competes=False),
 }
 
 

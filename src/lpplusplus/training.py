@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from . import _arrays, starts
 from ._arrays import Array
 from ._checks import Task
 from ._threads import Team, team
-from .cross_validation import PATIENCE, assign_folds, best_stop, held_out_losses
+from .cross_validation import PATIENCE, HeldOut, assign_folds, best_stop, held_out_losses
 from .objective import (
     Objective,
     Point,
@@ -38,7 +39,7 @@ class Fitted:
     update: int
     """The iterate that was kept."""
     selection: str
-    """How it was chosen: "last", "cross-validation" or "validation"."""
+    """How it was chosen: "last", "cross-validation", "validation" or "validation-loss"."""
     learning_rate: float | None
 
 
@@ -55,9 +56,13 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
     if X_val is not None and normalize:
         X_val = _arrays.unit_rows(X_val)
     with team(support.F, cost_of_evaluation(support)) as workers:
-        begin = _Beginner(recipe, workers, rng)
+        by_loss = selection in ("cross-validation", "validation-loss")
+        budget = recipe.budget(fewest_shots(task), by_loss=by_loss)
+        begin = _Beginner(recipe, workers, rng, budget)
         if selection == "cross-validation":
             return _by_cross_validation(support, bounds, recipe, begin)
+        if selection == "validation-loss":
+            return _by_validation_loss(support, X_val, task.y_val, recipe, begin)
         if selection == "validation":
             return _by_validation(support, X_val, task.y_val, recipe, begin)
         return _to_the_end(support, recipe, begin)
@@ -65,30 +70,35 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
 
 def choose_selection(task: Task, recipe: Recipe) -> str:
     """What `selection="auto"` comes to for this task; any other word is kept."""
-    if recipe.learning_rate == "grid" and task.X_val is None:
+    if recipe.learning_rate == "grid":
+        if task.X_val is None or recipe.selection not in ("auto", "validation"):
+            raise ValueError(
+                "learning_rate='grid' chooses by accuracy on validation data: pass X_val and y_val to fit with "
+                "selection='validation', or name one rate."
+            )
+        return "validation"
+    if recipe.selection.startswith("validation") and task.X_val is None:
         raise ValueError(
-            "learning_rate='grid' chooses on validation data: pass X_val and y_val to fit, or name one rate."
+            f"selection={recipe.selection!r} needs X_val and y_val in fit; without them use 'auto', "
+            f"'cross-validation' or 'last'."
         )
-    if recipe.selection == "validation" and task.X_val is None:
+    shots = fewest_shots(task)
+    if recipe.selection == "cross-validation" and shots < 2:
         raise ValueError(
-            "selection='validation' needs X_val and y_val in fit; without them use 'auto', 'cross-validation' or "
-            "'last'."
-        )
-    counts = np.bincount(_arrays.to_numpy(task.y), minlength=task.n_classes)
-    # A class without examples stays as it is, so it has no say in how far the others go.
-    fewest = int(counts[counts > 0].min())
-    if recipe.selection == "cross-validation" and fewest < 2:
-        raise ValueError(
-            f"selection='cross-validation' needs two examples a class, but {int((counts == 1).sum())} class(es) have "
-            f"one, the first at position {int(np.argmax(counts == 1))}. Use selection='auto' or 'last', or pass X_val "
-            f"and y_val."
+            "selection='cross-validation' needs two examples a class, but some class has one. Use selection='auto' or "
+            "'last', or pass X_val and y_val."
         )
     if recipe.selection != "auto":
         return recipe.selection
     if task.X_val is not None:
-        return "validation"
-    enough = fewest >= 2 and recipe.updates > 0
-    return "cross-validation" if recipe.cross_validates and enough else "last"
+        return "validation-loss" if recipe.by_loss else "validation"
+    return "cross-validation" if recipe.by_loss and shots >= 2 and recipe.updates != 0 else "last"
+
+
+def fewest_shots(task: Task) -> int:
+    """Examples of the smallest class; one without examples stays as it is and has no say."""
+    counts = np.bincount(_arrays.to_numpy(task.y))
+    return int(counts[counts > 0].min())
 
 
 def _prepare(task: Task, recipe: Recipe, normalize: bool, order: Array | None) -> Support:
@@ -105,8 +115,8 @@ def _prepare(task: Task, recipe: Recipe, normalize: bool, order: Array | None) -
 class _Beginner:
     """Builds objectives and starting points, the same way for the whole support and for each fold."""
 
-    def __init__(self, recipe: Recipe, team: Team, rng: np.random.Generator) -> None:
-        self.recipe, self.team = recipe, team
+    def __init__(self, recipe: Recipe, team: Team, rng: np.random.Generator, budget: int) -> None:
+        self.recipe, self.team, self.budget = recipe, team, budget
         self._seed = int(rng.integers(2**32))
 
     def form_for(self, support: Support, solver: Solver, runs: int = 1) -> type[Objective]:
@@ -147,7 +157,7 @@ class _Beginner:
 
 def _to_the_end(support: Support, recipe: Recipe, begin: _Beginner) -> Fitted:
     history = History()
-    solver = recipe.make_solver(learning_rate=_rate(recipe))
+    solver = recipe.make_solver(begin.budget, _rate(recipe))
     objective, point = begin(support, solver)
     keeper = Last(point, history)
     solver.run(objective, point, keeper)
@@ -160,7 +170,7 @@ def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: 
     best: tuple[int, Fitted] | None = None
     for rate in rates:
         history = History()
-        solver = recipe.make_solver(learning_rate=rate)
+        solver = recipe.make_solver(begin.budget, rate)
         objective, point = begin(support, solver)
         keeper = BestOnValidation(
             objective,
@@ -169,7 +179,7 @@ def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: 
             X,
             y,
             ties=recipe.ties,
-            from_update=0 if recipe.start_competes else min(1, recipe.updates),
+            from_update=0 if recipe.start_competes else min(1, begin.budget),
         )
         solver.run(objective, point, keeper)
         if best is None or keeper.hits > best[0]:
@@ -181,17 +191,37 @@ def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: 
 
 def _by_cross_validation(support: Support, bounds: list[int], recipe: Recipe, begin: _Beginner) -> Fitted:
     """Walk as far as held-out log-loss was lowest when each fold in turn was left out."""
-    solver = recipe.make_solver(horizon=recipe.horizon, learning_rate=_rate(recipe))
+    solver = recipe.make_solver(begin.budget, _rate(recipe))
     if begin.form_for(support, solver, runs=recipe.folds) is SpanObjective:
         support = replace(support, gram_of_all=support.gram)
-    patience = PATIENCE if recipe.solver == "flow" else None
-    held_out = held_out_losses(support, bounds, solver, lambda part: begin(part, solver), patience=patience)
-    stop = best_stop(held_out)
-    history = History(held_out_loss=held_out.mean(axis=1, dtype=np.float64).tolist())
+    losses = held_out_losses(support, bounds, solver, lambda part: begin(part, solver), patience=_patience(recipe))
+    return _until(best_stop(losses), losses, support, solver, begin, "cross-validation")
+
+
+def _by_validation_loss(support: Support, X: Array, y: Array, recipe: Recipe, begin: _Beginner) -> Fitted:
+    """Walk as far as the log-loss of `X`, `y` was lowest: the same rule with images that are really held out."""
+    solver = recipe.make_solver(begin.budget, _rate(recipe))
+    objective, point = begin(support, solver)
+    held = HeldOut(objective, X, y, _patience(recipe))
+    solver.run(objective, point, held)
+    losses = np.stack(held.losses)
+    return _until(best_stop(losses), losses, support, solver, begin, "validation-loss")
+
+
+def _until(
+    stop: int, losses: np.ndarray[Any, Any], support: Support, solver: Solver, begin: _Beginner, selection: str
+) -> Fitted:
+    """Walk to iterate `stop`, which held-out `losses` (iterates, images) chose."""
+    history = History(held_out_loss=losses.mean(axis=1, dtype=np.float64).tolist())
     objective, point = begin(support, solver)
     keeper = Last(point, history, stop)
     solver.run(objective, point, keeper)
-    return _finish(objective, keeper, history, "cross-validation", _rate(recipe))
+    return _finish(objective, keeper, history, selection, _rate(begin.recipe))
+
+
+def _patience(recipe: Recipe) -> int | None:
+    """The flow's iterates are far apart, so a few without gain say enough; other solvers walk on."""
+    return PATIENCE if recipe.solver == "flow" else None
 
 
 def _rate(recipe: Recipe) -> float | None:

@@ -341,5 +341,5 @@ def spread_of(r: Array) -> Array:
 
 
 def rows_per_chunk(n_classes: int) -> int:
-    """Rows of logits to hold at once and worker: about 8 MiB of float32, where products run at full speed."""
-    return int(min(4096, max(256, 2**21 // n_classes)))
+    """Rows of logits to hold at once and worker: about 4 MiB of float32, where products run at full speed."""
+    return int(min(4096, max(256, 2**20 // n_classes)))

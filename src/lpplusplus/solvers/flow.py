@@ -9,7 +9,7 @@ classes. So in the eigenbasis (λ_d) of FᵀF/N a step of length h is
     W ← W - h ∂L/∂W / (1 + c h κ_k λ_d),   c = 2.
 
 Steps grow geometrically, as the flow slows down. κ_k FᵀF/N takes all images alike; late in the walk the weights p(1-p)
-sit on the few that are still in doubt, and the curvature there is underestimated. From LP++'s own budget on, c = 8
+sit on the few that are still in doubt, and the curvature there is underestimated. From the time on at which LP++ itself stops, c = 6
 covers that, and at any time a step that raises the loss is taken back and halved, so the loss never rises. See
 docs/flow.md.
 """
@@ -23,39 +23,40 @@ from ..curvature import step_size, text_constant, visual_constant
 from ..objective import Evaluation, Objective, Point
 from .base import Iterate, Observer
 
-RATIO = 5 / 3
-"""Each time point is this many times the one before."""
-STEPS_TO_BUDGET = 8
-DAMPING_EARLY, DAMPING_LATE = 2.0, 8.0
+LPP_TIME = 300 * 10 / 11
+"""Where LP++ itself stops: its 300 updates less those spent on α."""
+EARLY_STEPS, EARLY_RATIO = 8, 5 / 3
+"""Time points up to there, each so many times the one before ..."""
+LATE_RATIO = 2.0
+"""... and beyond."""
+DAMPING_EARLY, DAMPING_LATE = 2.0, 6.0
 SMALLEST_STEP = 2.0**-30
 """Fraction of a planned step below which a rising loss is rounding, not curvature."""
 
 
-def times(budget: float, horizon: float) -> tuple[float, ...]:
-    """Time points up to `budget`, and on at the same ratio to about `horizon` times as far.
+def times(end: float) -> tuple[float, ...]:
+    """Geometric time points up to `end`, the same for every `end` but for the last.
 
-    >>> [round(t, 1) for t in times(270.0, 1.0)]
-    [7.6, 12.6, 21.0, 35.0, 58.3, 97.2, 162.0, 270.0]
-    >>> round(times(270.0, 100.0)[-1] / 270)
-    99
+    >>> [round(t, 1) for t in times(LPP_TIME)]
+    [7.6, 12.7, 21.2, 35.3, 58.9, 98.2, 163.6, 272.7]
+    >>> [round(t) for t in times(2000)[7:]]
+    [273, 545, 1091, 2000]
     """
-    if budget <= 0:
-        return ()
-    points = [budget * RATIO**-j for j in reversed(range(STEPS_TO_BUDGET))]
-    while points[-1] * RATIO <= horizon * budget:
-        points.append(points[-1] * RATIO)
-    return tuple(points)
+    points = [LPP_TIME * EARLY_RATIO**-j for j in reversed(range(EARLY_STEPS))]
+    while points[-1] < end:
+        points.append(points[-1] * LATE_RATIO)
+    # A last step much shorter than the others would be an evaluation for nothing.
+    return (*(t for t in points if 1.3 * t < end), end) if end > 0 else ()
 
 
 @dataclass(frozen=True)
 class Flow:
-    """The flow up to the time that `updates` of block-MM with this `cycle` would take it, or `horizon` times as far.
+    """The flow up to the time that `updates` of block-MM with this `cycle` would take it.
 
-    An update is one time point. α and the intercept flow along, each at the pace of its own block.
+    An update of its own is one time point. α and the intercept flow along, each at the pace of its own block.
     """
 
     updates: int = 300
-    horizon: float = 1.0
     cycle: tuple[int, int] = (10, 1)
     tau_w: float = 1.0
     tau_alpha: float = 16.0
@@ -63,17 +64,17 @@ class Flow:
     coordinates = "any"
 
     @property
-    def budget(self) -> float:
-        """Time of LP++'s own end, in steps of 1/γ_w: its updates less those spent on α."""
+    def end(self) -> float:
+        """Time to stop at, in steps of 1/γ_w."""
         return self.updates * self.cycle[0] / sum(self.cycle)
 
     @property
     def evaluations(self) -> int:
-        return len(times(self.budget, self.horizon))
+        return len(times(self.end))
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
-        schedule = times(self.budget, self.horizon)
+        schedule = times(self.end)
         w_unit = step_size(visual_constant(objective, self.tau_w))
         alpha_unit = 0.0
         if learn_alpha:
@@ -87,7 +88,7 @@ class Flow:
             return objective.evaluate(point, w=more, alpha=more and learn_alpha, spread=more)
 
         def move(here: Evaluation, h: float) -> None:
-            damping = DAMPING_EARLY if now < self.budget * (1 - 1e-9) else DAMPING_LATE
+            damping = DAMPING_EARLY if now < 0.999 * LPP_TIME else DAMPING_LATE
             assert here.spread is not None
             kappa = damping * here.spread
             objective.damp(here.w, kappa * (h * w_unit))
