@@ -326,7 +326,8 @@ def table(rows: list[Row], rate: float) -> str:
         share = "" if row.gemm_share is None else f"{100 * row.gemm_share:.0f}%"
         lines.append(
             f"{row.task:15} {row.contender:18} {row.against:25} {row.seconds:9.4f} {row.reference_seconds:9.3f} "
-            f"{row.ratio:7.1f} {goal:>5} {100 * row.accuracy:6.1f} {100 * row.reference_accuracy:6.1f} {mib:>6} {share:>5}"
+            f"{row.ratio:7.1f} {goal:>5} {100 * row.accuracy:6.1f} {100 * row.reference_accuracy:6.1f} {mib:>6} "
+            f"{share:>5}"
         )
     return "\n".join(lines)
 

@@ -87,7 +87,7 @@ def test_learning_rate_grid_picks_the_best_on_validation():
     }
     assert best.score(X, labels) == max(scores.values())
     assert scores[best.learning_rate_] == max(scores.values())
-    with pytest.raises(ValueError, match="learning_rate='grid'.*X_val"):
+    with pytest.raises(ValueError, match=r"learning_rate='grid'.*X_val"):
         LPPlusPlus(solver="adam", learning_rate="grid").fit(F, y, text=T)
 
 
@@ -257,7 +257,7 @@ def test_same_seed_same_bits(task):
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), recipe=st.sampled_from(RECIPES))
 def test_symmetries(seed, recipe):
-    """Rotating F and T together, permuting samples or classes and duplicating all samples change nothing they should not."""
+    """Rotating F and T together, permuting samples or classes, duplicating all samples: nothing changes but names."""
     rng = np.random.default_rng(seed)
     F, y, T = small_task(5, 3, 20, seed)
     X, _, _ = small_task(5, 3, 20, seed, n_extra=20)

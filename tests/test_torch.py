@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tasks import small_task
 
 import lpplusplus
 from lpplusplus import LPPlusPlus, curvature, fit_many, objective, starts
+from tasks import small_task
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])

@@ -134,8 +134,8 @@ def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: 
     except KeyError:
         row = next(i for i, label in enumerate(y.tolist()) if label not in position)
         raise ValueError(
-            f"{name} has the unknown label {_some(y[row : row + 1])} in row {row}; the classes are {_some(classes)}. Remove these "
-            f"rows or name the class in classes=[...]."
+            f"{name} has the unknown label {_some(y[row : row + 1])} in row {row}; the classes are {_some(classes)}. "
+            f"Remove these rows or name the class in classes=[...]."
         ) from None
 
 
@@ -144,8 +144,8 @@ def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any]) ->
     missing = np.setdiff1d(np.arange(task.n_classes), _arrays.to_numpy(task.y))
     if missing.size:
         raise ValueError(
-            f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in all): "
-            f"remove it from classes=, or pass text=."
+            f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
+            f"all): remove it from classes=, or pass text=."
         )
 
 

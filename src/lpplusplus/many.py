@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from . import _arrays
@@ -49,7 +48,7 @@ def fit_many(
     estimator : LPPlusPlus, optional
         Whose parameters to use.
     n_jobs : int, optional
-        Tasks at once; by default as many as BLAS has threads. Tensors run one after the other.
+        Tasks at once; by default (and with -1) as many as BLAS has threads. Tensors run one after the other.
 
     Returns
     -------
@@ -85,7 +84,7 @@ def fit_many(
     if _arrays.is_foreign(images):
         return [fit_one(*task) for task in zip(rows, held, strict=True)]
     with single_threaded_blas() as allowed:
-        workers = allowed if n_jobs is None else effective_n_jobs(n_jobs)
+        workers = allowed if n_jobs is None else n_jobs if n_jobs > 0 else max(1, allowed + 1 + n_jobs)
         with ThreadPoolExecutor(workers) as threads:
             return list(threads.map(fit_one, rows, held))
 

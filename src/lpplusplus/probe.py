@@ -37,9 +37,9 @@ class LPPlusPlus(FewShotClassifier):
     cycle : (int, int), optional
         Steps on W and on α in turn. Default (10, 1).
     updates : int, optional
-        Budget, counting steps on both blocks; 0 is the training-free classifier. By default 300, but "flow", for which it
-        sets the time to run and not the number of steps, has 300 for each shot of the smallest class, and 30 000 where
-        held-out loss says when to stop.
+        Budget, counting steps on both blocks; 0 is the training-free classifier. By default 300, but "flow", for which
+        it sets the time to run and not the number of steps, has 300 for each shot of the smallest class, and 30 000
+        where held-out loss says when to stop.
     tau_w, tau_alpha : float, optional
         Factors of the blocks' curvature constants. Default 1 and 16, as in the paper.
     certified : bool, optional
@@ -50,10 +50,10 @@ class LPPlusPlus(FewShotClassifier):
     intercept : bool, optional
         Whether classes have a bias. The paper has none, the released code has.
     selection : {"auto", "last", "cross-validation", "validation", "validation-loss"}, optional
-        Which iterate to keep. "validation" takes the one with the best validation accuracy, "validation-loss" goes as far
-        as validation log-loss falls, "cross-validation" as far as that of the support's own folds does. "auto" comes to
-        "validation-loss" with a validation set and to "cross-validation" without, or to "last" where some class has a
-        single example; in the recipes "paper" and "released", to "validation" with and to "last" without.
+        Which iterate to keep. "validation" takes the one with the best validation accuracy, "validation-loss" goes as
+        far as validation log-loss falls, "cross-validation" as far as that of the support's own folds does. "auto"
+        comes to "validation-loss" with a validation set and to "cross-validation" without, or to "last" where some
+        class has a single example; in the recipes "paper" and "released", to "validation" with and "last" without.
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional

@@ -43,8 +43,8 @@ class Recipe:
     def budget(self, shots: int, *, by_loss: bool) -> int:
         """Updates to make at the most, where the smallest class has `shots` examples.
 
-        What is held out tells when to stop, so the flow may then look far ahead; otherwise it goes LP++'s 300 updates for
-        every shot, since with more examples there is more to learn before the probe overfits (docs/flow.md).
+        What is held out tells when to stop, so the flow may then look far ahead; otherwise it goes LP++'s 300 updates
+        for every shot, since with more examples there is more to learn before the probe overfits (docs/flow.md).
         """
         if self.updates is not None:
             return self.updates

@@ -158,8 +158,8 @@ class Support:
 class Objective(ABC):
     """L on one support, in coordinates of its own, with all that a solver may ask of it.
 
-    A solver moves a `Point` with `descend` (or `jump`) and never learns whether the coordinates are weights or combinations of
-    support images; see `primal` and `span` for the two exact forms.
+    A solver moves a `Point` with `descend` (or `jump`) and never learns whether the coordinates are weights or
+    combinations of support images; see `primal` and `span` for the two exact forms.
     """
 
     def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
@@ -302,7 +302,7 @@ class Objective(ABC):
 
     @abstractmethod
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
-        """A worker's rows of an array of coordinates, one block for each kind; the first kind stands for the weights."""
+        """A worker's rows of an array of coordinates, one block for each kind; the first is enough for `weights`."""
 
     @abstractmethod
     def _squared_length(self, *blocks: Array) -> Array:

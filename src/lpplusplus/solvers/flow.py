@@ -9,9 +9,9 @@ classes. So in the eigenbasis (λ_d) of FᵀF/N a step of length h is
     W ← W - h ∂L/∂W / (1 + c h κ_k λ_d),   c = 2.
 
 Steps grow geometrically, as the flow slows down. κ_k FᵀF/N takes all images alike; late in the walk the weights p(1-p)
-sit on the few that are still in doubt, and the curvature there is underestimated. From the time on at which LP++ itself stops, c = 6
-covers that, and at any time a step that raises the loss is taken back and halved, so the loss never rises. See
-docs/flow.md.
+sit on the few that are still in doubt, and the curvature there is underestimated. From the time on at which LP++ itself
+stops, c = 6 covers that, and at any time a step that raises the loss is taken back and halved, so the loss never rises.
+See docs/flow.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""Draws the figures of docs/flow.md: python docs/figures/flow.py (needs matplotlib and the WHU-RS19 features)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from benchmarks import whurs19  # noqa: E402
+from lpplusplus import LPPlusPlus  # noqa: E402
+from lpplusplus.solvers import flow as flow_module  # noqa: E402
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+
+
+def axes(width: int = 1):
+    figure, panels = plt.subplots(1, width, figsize=(4.6 * width, 3.2), layout="constrained")
+    return figure, panels
+
+
+def loss_against_time(data):
+    """300 updates of block-MM and 8 steps of the flow are the same walk."""
+    figure, panels = axes(2)
+    for panel, shots in zip(panels, (1, 16), strict=True):
+        support, _, _ = whurs19.draw(data.y, shots, 1)
+        task = data.X[support], data.y[support]
+        for name, parameters, style in (
+            ("block-MM, 300 updates", {"recipe": "paper"}, {"color": GREY, "lw": 3, "alpha": 0.6}),
+            ("flow, 8 steps", {"selection": "last", "updates": 300}, {"color": BLUE, "marker": "o", "lw": 1}),
+        ):
+            history = LPPlusPlus(**parameters).fit(*task, text=data.text).history_.as_arrays()
+            panel.plot(history["time"], history["loss"], label=name, **style)
+        panel.set(title=f"{shots} shot(s)", xlabel="time (steps of 1/γ)", ylabel="loss of the support")
+        panel.legend(frameon=False)
+    figure.savefig(HERE / "flow_loss.png", dpi=110)
+
+
+def accuracy_against_time(data):
+    """How far to go depends on the number of shots; held-out loss knows."""
+    figure, panel = axes()
+    ends = np.geomspace(30, 30_000, 13)
+    for shots, color in ((1, GREY), (2, GREEN), (4, ORANGE), (16, BLUE)):
+        curves, stops = [], []
+        for seed in range(1, 11):
+            support, _, test = whurs19.draw(data.y, shots, seed)
+            task, new = (data.X[support], data.y[support]), (data.X[test], data.y[test])
+            curves.append(
+                [
+                    LPPlusPlus(selection="last", updates=int(end)).fit(*task, text=data.text).score(*new)
+                    for end in ends
+                ]
+            )
+            stops.append(LPPlusPlus().fit(*task, text=data.text).history_.time[-1] * 1.1)
+        mean = 100 * np.mean(curves, axis=0)
+        panel.plot(ends, mean, color=color, label=f"{shots} shot(s)")
+        stop = float(np.exp(np.mean(np.log(stops))))
+        panel.plot(stop, np.interp(np.log(stop), np.log(ends), mean), "o", color=color)
+    panel.axvline(300, color="k", lw=0.8, ls=":")
+    panel.set(xscale="log", xlabel="updates that the flow stands for", ylabel="test accuracy, %")
+    panel.set_title("dots: where the default stops; dotted: 300 updates", fontsize=9)
+    panel.legend(frameon=False, ncols=2, fontsize=8)
+    figure.savefig(HERE / "flow_accuracy.png", dpi=110)
+
+
+def error_against_steps(data):
+    """First order: twice the steps, half the distance to the true flow."""
+    support, _, test = whurs19.draw(data.y, 4, 1)
+    task = data.X[support].astype(np.float64), data.y[support]
+    original = flow_module.times
+
+    def scores(steps):
+        flow_module.times = lambda end: tuple(np.geomspace(1, end, steps))
+        try:
+            probe = LPPlusPlus(selection="last", updates=300).fit(*task, text=data.text)
+        finally:
+            flow_module.times = original
+        return probe.decision_function(data.X[test])
+
+    truth, counts = scores(4096), [4, 8, 16, 32, 64, 128, 256]
+    errors = [np.abs(scores(n) - truth).max() for n in counts]
+    figure, panel = axes()
+    panel.loglog(counts, errors, "o-", color=BLUE, label="flow")
+    panel.loglog(counts, errors[-1] * counts[-1] / np.array(counts), ":", color="k", label="first order")
+    panel.set(xlabel="steps to the time of 300 updates", ylabel="largest error of a test logit")
+    panel.legend(frameon=False)
+    figure.savefig(HERE / "flow_order.png", dpi=110)
+
+
+if __name__ == "__main__":
+    features = whurs19.load("rn50")
+    loss_against_time(features)
+    accuracy_against_time(features)
+    error_against_steps(features)
