@@ -26,14 +26,18 @@ def main() -> None:
         start = time.perf_counter()
         probe = LPPlusPlus().fit(task.X, task.y, text=task.text)
         seconds = time.perf_counter() - start
-        scores = (100 * s for s in (zero_shot, visual.score(task.X_test, task.y_test), probe.score(task.X_test, task.y_test)))
+        scores = (
+            100 * s for s in (zero_shot, visual.score(task.X_test, task.y_test), probe.score(task.X_test, task.y_test))
+        )
         print("{:5} {:10.1f} {:13.1f} {:6.1f} {:8.2f}  {}".format(shots, *scores, seconds, probe.selection_))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "classifier.lpp"
         probe.save(path)
         again = lpplusplus.load(path)
         same = (again.decision_function(task.X_test) == probe.decision_function(task.X_test)).all()
-        print(f"\nSaved to one file of {path.stat().st_size / 1e6:.1f} MB; loaded again, it predicts bit for bit alike: {same}")
+        print(
+            f"\nSaved to one file of {path.stat().st_size / 1e6:.1f} MB; loaded again, it predicts bit for bit alike: {same}"
+        )
 
 
 if __name__ == "__main__":

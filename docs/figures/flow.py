@@ -53,10 +53,7 @@ def accuracy_against_time(data):
             support, _, test = whurs19.draw(data.y, shots, seed)
             task, new = (data.X[support], data.y[support]), (data.X[test], data.y[test])
             curves.append(
-                [
-                    LPPlusPlus(selection="last", updates=int(end)).fit(*task, text=data.text).score(*new)
-                    for end in ends
-                ]
+                [LPPlusPlus(selection="last", updates=int(end)).fit(*task, text=data.text).score(*new) for end in ends]
             )
             stops.append(LPPlusPlus().fit(*task, text=data.text).history_.time[-1] * 1.1)
         mean = 100 * np.mean(curves, axis=0)

@@ -36,7 +36,7 @@ class Team:
     def map(self, work: Callable[[int], Result]) -> list[Result]:
         """`[work(0), …, work(size - 1)]`, side by side; the calling thread does the first."""
         if self._pool is None:
-            return [work(i) for i in range(self.size)]
+            return [work(0)]
         others = [self._pool.submit(work, i) for i in range(1, self.size)]
         return [work(0), *(other.result() for other in others)]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _arrays
 from ._arrays import Array
-from .objective import Objective, Point, rows_per_chunk
+from .objective import Objective, Point, Support, rows_per_chunk
 from .solvers import Iterate
 
 WORTH_BEING_LAZY = 2.0e7
@@ -109,9 +109,12 @@ class BestOnValidation:
 
 def hit_counter(objective: Objective, X: Array, y: Array) -> Callable[[Point], int]:
     """Counts correct predictions among `X`, `y` at a point, in the cheaper of two exact ways."""
-    support = objective.support
-    work = X.shape[0] * support.n_classes * min(support.dim, support.size)
-    return (CountAll if work < WORTH_BEING_LAZY else CountChanged)(objective, X, y)
+    return (CountChanged if worth_being_lazy(objective.support, X) else CountAll)(objective, X, y)
+
+
+def worth_being_lazy(support: Support, X: Array) -> bool:
+    """Whether scoring all of `X` at every update costs more than bounding who can have changed."""
+    return bool(X.shape[0] * support.n_classes * min(support.dim, support.size) >= WORTH_BEING_LAZY)
 
 
 class CountAll:

@@ -24,7 +24,7 @@ from .objective import (
     cost_of_evaluation,
 )
 from .recipes import LEARNING_RATES, Recipe
-from .selection import BestOnValidation, History, Last
+from .selection import BestOnValidation, History, Last, worth_being_lazy
 from .solvers import Solver
 
 
@@ -125,9 +125,16 @@ class _Beginner:
             return PrimalObjective
         return best_form(support, runs * solver.evaluations)
 
-    def __call__(self, support: Support, solver: Solver) -> tuple[Objective, Point]:
-        """The objective of `support` in the form that suits `solver`, and the point to start from."""
-        objective = self.form_for(support, solver)(support, team=self.team)
+    def __call__(self, support: Support, solver: Solver, watched: Array | None = None) -> tuple[Objective, Point]:
+        """The objective of `support` in the form that suits `solver`, and the point to start from.
+
+        Few `watched` images are best tracked along with the support, where the form can do that.
+        """
+        form = self.form_for(support, solver)
+        extra = {}
+        if form is SpanObjective and watched is not None and not worth_being_lazy(support, watched):
+            extra["tracked"] = watched
+        objective = form(support, team=self.team, **extra)
         return objective, objective.at(self._start(support))
 
     def _start(self, support: Support) -> Weights:
@@ -171,7 +178,7 @@ def _by_validation(support: Support, X: Array, y: Array, recipe: Recipe, begin: 
     for rate in rates:
         history = History()
         solver = recipe.make_solver(begin.budget, rate)
-        objective, point = begin(support, solver)
+        objective, point = begin(support, solver, X)
         keeper = BestOnValidation(
             objective,
             point,

@@ -3,7 +3,7 @@
 Every gradient of W is a combination of support images, so W = W⁰ + CᵀF/N with an (N, K) matrix C of coefficients, and
 the logits of the support move by the Gram matrix alone: F Wᵀ = F W⁰ᵀ + (F Fᵀ/N) C. Coordinates are C and the logits
 stacked, (2N, K); the gradient's are R and (F Fᵀ/N) R. One N x N x K product an evaluation, whatever D is, and the same
-iterates as `primal` to rounding.
+iterates as `primal` to rounding. Other images can be tracked in the same way, their logits taking part in every step.
 """
 
 from __future__ import annotations
@@ -20,21 +20,28 @@ from .base import Evaluation, Objective, Point, Support, Weights, own_entries, r
 class SpanObjective(Objective):
     """L in the span of the support; see `Objective`."""
 
-    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+    def __init__(
+        self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
+    ) -> None:
         super().__init__(support, team=team, freeze=freeze)
         self._F, self._y = support.gathered
+        self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates: the support's first.
         self._gram = support.gram / support.size
-        self._scores = None if support.text is None else team.matmul(self._F, support.text.T)
+        if tracked is not None:
+            xp = _arrays.namespace(tracked)
+            self._rows = xp.concat([self._F, tracked])
+            self._gram = xp.concat([self._gram, tracked @ self._F.T / support.size])
+        self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
-        self._gradient = _arrays.empty(self._F, (2 * support.size, support.n_classes))
+        self._gradient = _arrays.empty(self._F, (support.size + self._rows.shape[0], support.n_classes))
         self._start: Array | None = None
 
     def at(self, weights: Weights) -> Point:
         """The point that stands for `weights`, from which all later points are measured."""
-        n, k = self.support.size, self.support.n_classes
-        v = _arrays.zeros(self._F, (2 * n, k))
-        v[n:, :] = self.team.matmul(self._F, weights.W.T)
+        n = self.support.size
+        v = _arrays.zeros(self._F, self._gradient.shape)
+        v[n:, :] = self.team.matmul(self._rows, weights.W.T)
         if weights.alpha is not None:
             self._add_text(v, weights.alpha)
         self._start = weights.W
@@ -45,24 +52,30 @@ class SpanObjective(Objective):
         W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / n
         return Weights(W, point.alpha, point.intercept)
 
-    def watch(self, X: Array) -> SpanWatch:
+    def watch(self, X: Array) -> SpanWatch | TrackedWatch:
+        if X is self._tracked:
+            return TrackedWatch(X, 2 * self.support.size)
         assert self._start is not None
         return SpanWatch(X, self._F, self._start, self.support.text, self.team)
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        return leading_eigenpairs(lambda x: self._gram @ x, self._F, self.support.size)
+        n = self.support.size
+        return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._F, n)
 
     def damp(self, gradient: Array, strength: Array) -> None:
         # The vectors are the Gram matrix's own, so the division acts on coefficients and on their image alike.
         n = self.support.size
         self.spectrum.damp_(gradient[:n, :], strength)
-        self.spectrum.damp_(gradient[n:, :], strength)
+        self.spectrum.damp_(gradient[n : 2 * n, :], strength)
+        if self._tracked is not None:
+            gradient[2 * n :, :] = self._gram[n:, :] @ gradient[:n, :]
 
     @cached_property
     def score_energy(self) -> Array:
-        xp = _arrays.namespace(self._F)
-        return xp.einsum("nk,nk->k", self._scores, self._scores) / self.support.size
+        assert self._scores is not None
+        n, xp = self.support.size, _arrays.namespace(self._F)
+        return xp.einsum("nk,nk->k", self._scores[:n, :], self._scores[:n, :]) / n
 
     def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
         n, xp = self.support.size, _arrays.namespace(point.v)
@@ -70,13 +83,13 @@ class SpanObjective(Objective):
 
         def soften(worker: int) -> float:
             part = self.team.share(n, worker)
-            z = point.v[n:, :][part]
+            z = point.v[n : 2 * n, :][part]
             if point.intercept is not None:
                 z = z + point.intercept
             return residual(z, self._own[worker], out=remainder[part])
 
         def project(worker: int) -> None:
-            part = self.team.share(n, worker)
+            part = self.team.share(image.shape[0], worker)
             xp.matmul(self._gram[part], remainder, out=image[part])
 
         loss = sum(self.team.map(soften)) / n
@@ -87,23 +100,40 @@ class SpanObjective(Objective):
             if w:
                 self.team.map(project)
             if alpha:
-                text_gradient = xp.einsum("nk,nk->k", remainder, self._scores) / n
+                assert self._scores is not None
+                text_gradient = xp.einsum("nk,nk->k", remainder, self._scores[:n, :]) / n
             if point.intercept is not None:
                 bias_gradient = xp.sum(remainder, axis=0) / n
         return Evaluation(loss, self._gradient if w else None, text_gradient, bias_gradient, kappa)
 
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
-        n = self.support.size
-        part = self.team.share(n, worker)
-        return v[:n, :][part], v[n:, :][part]
+        n, share = self.support.size, self.team.share
+        return v[:n, :][share(n, worker)], v[n:, :][share(v.shape[0] - n, worker)]
 
     def _squared_length(self, *blocks: Array) -> Array:
+        assert self._tracked is None  # Their rows would not match; nobody measures the way and tracks as well.
         # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the image of c.
         coefficients, image = blocks
         return _arrays.namespace(image).einsum("nk,nk->k", coefficients, image) / self.support.size
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         v[self.support.size :, :] += self._scores * alpha
+
+
+class TrackedWatch:
+    """Images whose logits are among the coordinates, from row `first` on."""
+
+    def __init__(self, X: Array, first: int) -> None:
+        xp = _arrays.namespace(X)
+        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+        self._first = first
+
+    def __len__(self) -> int:
+        return int(self.norms.shape[0])
+
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        z = point.v[self._first :, :][rows]
+        return _arrays.copy(z) if point.intercept is None else z + point.intercept
 
 
 class SpanWatch:
@@ -116,7 +146,6 @@ class SpanWatch:
         self._products /= F.shape[0]
         self._base = team.matmul(X, start.T)
         self._scores = None if text is None else team.matmul(X, text.T)
-        self._fixed: tuple[Array | None, Array] = (None, self._base)
 
     def __len__(self) -> int:
         return int(self._base.shape[0])
@@ -124,18 +153,9 @@ class SpanWatch:
     def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         n = self._products.shape[1]
         z = team.matmul(self._products[rows], point.v[:n, :])
-        if isinstance(rows, slice):
-            z += self._without_moving(point.alpha)[rows]
-        else:
-            z += self._base[rows]
-            if point.alpha is not None:
-                z += self._scores[rows] * point.alpha  # type: ignore[index]
+        z += self._base[rows]
+        if point.alpha is not None:
+            z += self._scores[rows] * point.alpha  # type: ignore[index]
         if point.intercept is not None:
             z += point.intercept
         return z
-
-    def _without_moving(self, alpha: Array | None) -> Array:
-        """What the start and the text contribute; α rests for ten updates out of eleven."""
-        if alpha is not self._fixed[0] and self._scores is not None:
-            self._fixed = alpha, self._base + self._scores * alpha
-        return self._fixed[1]
