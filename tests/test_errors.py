@@ -79,7 +79,7 @@ def test_a_failed_fit_leaves_the_old_classifier_usable():
 
 
 def test_sparse():
-    with pytest.raises(TypeError, match="[Ss]parse"):
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
         LPPlusPlus().fit(sparse.csr_array(F), Y)
 
 

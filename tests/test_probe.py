@@ -125,7 +125,7 @@ def test_auto_selection(task):
 
 def test_cross_validation_against_folds_fitted_by_hand():
     """Held-out losses along the path equal those of probes fitted on each fold's complement."""
-    from lpplusplus.cross_validation import assign_folds, best_stop
+    from lpplusplus.cross_validation import Record, assign_folds, best_stop
     from lpplusplus.objective import loss
 
     F, y, T = small_task(5, 6, 24, seed=1)
@@ -133,20 +133,22 @@ def test_cross_validation_against_folds_fitted_by_hand():
     folds = assign_folds(y, 4, np.random.default_rng(3))
     assert sorted(np.bincount(folds)) == [7, 7, 8, 8]
     assert all(len(set(folds[y == k])) == 4 for k in range(5))
-    held_out = np.zeros((41, len(y)))
+    held_out, hits = np.zeros((2, 41, len(y)))
     for fold in range(4):
         out = folds == fold
         for j in range(41):
             part = LPPlusPlus(recipe="paper", updates=j).fit(F[~out], y[~out], text=T)
             held_out[j, out] = [loss(F[[i]], y[[i]], part.coef_) for i in np.flatnonzero(out)]
+            hits[j, out] = part.predict(F[out]) == y[out]
     assert np.allclose(probe.history_.held_out_loss, held_out.mean(axis=1), atol=1e-10)
-    assert probe.n_updates_ == best_stop(held_out)
+    assert np.allclose(probe.history_.held_out_accuracy, hits.mean(axis=1))
+    assert probe.n_updates_ == best_stop(Record(held_out, hits))
     direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
     assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
 
 
 def test_validation_loss_by_hand():
-    from lpplusplus.cross_validation import best_stop
+    from lpplusplus.cross_validation import Record, best_stop
     from lpplusplus.objective import loss
 
     X, labels, T = small_task(6, 5, 32, seed=0, n_extra=30)
@@ -157,7 +159,8 @@ def test_validation_loss_by_hand():
     path = [LPPlusPlus(recipe="paper", updates=u).fit(F, y, text=T).coef_ for u in range(31)]
     losses = np.array([[loss(X[[i]], labels[[i]], coef) for i in range(len(X))] for coef in path])
     assert np.allclose(probe.history_.held_out_loss, losses.mean(axis=1), atol=1e-10)
-    assert probe.n_updates_ == best_stop(losses)
+    hits = np.array([(X @ coef.T).argmax(axis=1) == labels for coef in path])
+    assert probe.n_updates_ == best_stop(Record(losses, hits))
     assert np.allclose(probe.coef_, path[probe.n_updates_], atol=1e-9)
 
 

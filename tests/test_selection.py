@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tasks import small_task
 
 from lpplusplus import LPPlusPlus, selection
-from lpplusplus.cross_validation import assign_folds
+from lpplusplus.cross_validation import Record, assign_folds, best_stop
+from tasks import small_task
 
 CASES = [
     {"recipe": "paper"},
@@ -53,3 +53,14 @@ def test_folds_are_fair():
         per_fold = np.bincount(folds[y == label], minlength=4)
         assert per_fold.max() - per_fold.min() <= 1
         assert per_fold.max() < (y == label).sum()  # Never all of a class at once.
+
+
+def test_loss_may_not_buy_confidence_with_accuracy():
+    """Held-out loss falls all the way, but after the third iterate a fifth of the images turn wrong."""
+    losses = np.tile(np.array([[5.0], [4.0], [3.0], [2.0], [1.0]]), (1, 200))
+    hits = np.ones((5, 200))
+    assert best_stop(Record(losses, hits)) == 4
+    hits[3:, :40] = 0
+    assert best_stop(Record(losses, hits)) == 2
+    hits[3:, 1:] = 1  # One image is noise.
+    assert best_stop(Record(losses, hits)) == 4

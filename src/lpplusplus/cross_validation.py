@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from .objective.base import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
 FOLDS = 4
-STANDARD_ERRORS = 0.5
+SAME_LOSS, SAME_ACCURACY = 0.5, 2.0
+"""Standard errors of a difference within which two iterates count as equal."""
 PATIENCE = 3
 """A fold is over when its held-out loss has stood above its minimum for this many iterates of the flow."""
 
@@ -35,44 +36,60 @@ def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator
     return folds
 
 
+class Record(NamedTuple):
+    """What became of each held-out image at each iterate, the start first; (iterates, images)."""
+
+    losses: np.ndarray[Any, Any]
+    hits: np.ndarray[Any, Any]
+    """1 for a right prediction, 0 for a wrong one."""
+
+
 class HeldOut:
-    """Observer that scores the images of the fold left out."""
+    """Observer that scores images left out of the loss."""
 
     def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None) -> None:
         self._watch, self._y = objective.watch(X), y
         self._team, self._patience = objective.team, patience
         self._height = rows_per_chunk(objective.support.n_classes)
-        self.losses: list[np.ndarray[Any, Any]] = []
-        """At each iterate, the loss of each image."""
+        self._losses: list[np.ndarray[Any, Any]] = []
+        self._hits: list[np.ndarray[Any, Any]] = []
         self._best, self._best_at = np.inf, 0
 
     def __call__(self, iterate: Iterate) -> bool:
-        def work(worker: int) -> list[Array]:
+        def work(worker: int) -> list[tuple[Array, Array]]:
             mine = self._team.share(len(self._watch), worker)
             starts = range(mine.start, mine.stop, self._height)
             return [self._score(iterate, slice(a, min(a + self._height, mine.stop))) for a in starts]
 
-        parts = [_arrays.to_numpy(part) for parts in self._team.map(work) for part in parts]
-        self.losses.append(np.concatenate(parts))
-        total = float(self.losses[-1].sum(dtype=np.float64))
+        parts = [part for parts in self._team.map(work) for part in parts]
+        losses, hits = (np.concatenate([_arrays.to_numpy(x) for x in column]) for column in zip(*parts, strict=True))
+        self._losses.append(losses)
+        self._hits.append(hits)
+        total = float(losses.sum(dtype=np.float64))
         if total < self._best:
-            self._best, self._best_at = total, len(self.losses)
-        return self._patience is not None and len(self.losses) - self._best_at >= self._patience
+            self._best, self._best_at = total, len(self._losses)
+        return self._patience is not None and len(self._losses) - self._best_at >= self._patience
 
-    def _score(self, iterate: Iterate, rows: slice) -> Array:
+    def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array]:
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
-        return cross_entropy(z, own_entries(y, z.shape[1]), out=z)
+        hits = z.argmax(1) == y
+        return cross_entropy(z, own_entries(y, z.shape[1]), out=z), hits
+
+    @property
+    def record(self) -> Record:
+        """All iterates so far."""
+        return Record(np.stack(self._losses), np.stack(self._hits))
 
 
-def held_out_losses(
+def cross_validate(
     support: Support,
     bounds: list[int],
     solver: Solver,
     begin: Callable[[Support], tuple[Objective, Point]],
     *,
     patience: int | None,
-) -> np.ndarray[Any, Any]:
-    """Held-out log-loss of each image at each iterate, (iterates, N), the start first, as far as every fold went.
+) -> Record:
+    """Hold out each fold in turn; the record goes as far as every fold went.
 
     Parameters
     ----------
@@ -85,7 +102,7 @@ def held_out_losses(
     patience
         Iterates to go on after a fold's best; None to walk to the end.
     """
-    paths = []
+    records = []
     for low, high in pairwise(bounds):
         if low == high:
             continue
@@ -93,23 +110,35 @@ def held_out_losses(
         objective, point = begin(replace(support, rows=rows))
         held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience)
         solver.run(objective, point, held)
-        paths.append(held.losses)
+        records.append(held.record)
         del objective, point, held  # Their buffers, before the next fold makes its own.
-    shortest = min(len(path) for path in paths)
-    return np.stack([np.concatenate([path[j] for path in paths]) for j in range(shortest)])
+    shortest = min(len(record.losses) for record in records)
+    losses, hits = (
+        np.concatenate([column[:shortest] for column in columns], axis=1) for columns in zip(*records, strict=True)
+    )
+    return Record(losses, hits)
 
 
-def best_stop(losses: np.ndarray[Any, Any]) -> int:
-    """The first iterate whose held-out loss cannot be told from the lowest one.
+def best_stop(record: Record) -> int:
+    """How far to go: as far as held-out loss falls, unless that costs accuracy.
 
-    "Cannot be told" means within half a standard error of the difference. Log-loss along the flow has a flat bottom,
-    and on its near side accuracy is a little better (docs/flow.md).
+    The first iterate whose loss cannot be told from the lowest, meaning within half a standard error of the difference:
+    log-loss along the flow has a flat bottom, and on its near side accuracy is a little better. Loss also falls merely
+    because logits grow, so where accuracy has by then dropped clearly (by two standard errors) below its best, the last
+    iterate before that drop is taken (docs/flow.md).
 
-    >>> best_stop(np.array([[1.0, 1.2], [0.5, 0.7], [0.5, 0.6999], [0.9, 0.9]]))
+    >>> losses = np.array([[1.0, 1.2], [0.51, 0.69], [0.4, 0.79], [0.9, 0.9]])
+    >>> best_stop(Record(losses, np.ones((4, 2))))
     1
     """
-    means = losses.mean(axis=1, dtype=np.float64)
-    lowest = int(np.argmin(means))
-    differences = losses - losses[lowest]
-    error = differences.std(axis=1, dtype=np.float64) / np.sqrt(losses.shape[1])
-    return int(np.flatnonzero(means <= means[lowest] + STANDARD_ERRORS * error)[0])
+    losses, hits = (np.asarray(column, dtype=np.float64) for column in record)
+    lowest = int(np.argmin(losses.mean(axis=1)))
+    stop = int(np.flatnonzero(_within(losses - losses[lowest], SAME_LOSS))[0])
+    surest = len(hits) - 1 - int(np.argmax(hits.mean(axis=1)[::-1]))
+    accurate = np.flatnonzero(_within(hits[surest] - hits, SAME_ACCURACY))
+    return int(max(accurate[accurate <= stop], default=accurate[0]))
+
+
+def _within(excess: np.ndarray[Any, Any], errors: float) -> np.ndarray[Any, Any]:
+    """Which rows have a mean of at most `errors` standard errors above zero."""
+    return excess.mean(axis=1) <= errors * excess.std(axis=1) / np.sqrt(excess.shape[1])  # type: ignore[no-any-return]

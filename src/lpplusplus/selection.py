@@ -33,7 +33,8 @@ class History:
     loss: list[float] = field(default_factory=list)
     validation_accuracy: list[float] = field(default_factory=list)
     held_out_loss: list[float] = field(default_factory=list)
-    """Mean cross-validated loss at the same time point; longer than the walk where the folds went on."""
+    """Mean loss of held-out images at the same iterate; longer than the walk where those walks went on."""
+    held_out_accuracy: list[float] = field(default_factory=list)
 
     def add(self, iterate: Iterate) -> None:
         """Note an iterate."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from . import _arrays, starts
 from ._arrays import Array
 from ._checks import Task
 from ._threads import Team, team
-from .cross_validation import PATIENCE, HeldOut, assign_folds, best_stop, held_out_losses
+from .cross_validation import PATIENCE, HeldOut, Record, assign_folds, best_stop, cross_validate
 from .objective import (
     Objective,
     Point,
@@ -201,8 +200,8 @@ def _by_cross_validation(support: Support, bounds: list[int], recipe: Recipe, be
     solver = recipe.make_solver(begin.budget, _rate(recipe))
     if begin.form_for(support, solver, runs=recipe.folds) is SpanObjective:
         support = replace(support, gram_of_all=support.gram)
-    losses = held_out_losses(support, bounds, solver, lambda part: begin(part, solver), patience=_patience(recipe))
-    return _until(best_stop(losses), losses, support, solver, begin, "cross-validation")
+    record = cross_validate(support, bounds, solver, lambda part: begin(part, solver), patience=_patience(recipe))
+    return _until(record, support, solver, begin, "cross-validation")
 
 
 def _by_validation_loss(support: Support, X: Array, y: Array, recipe: Recipe, begin: _Beginner) -> Fitted:
@@ -211,17 +210,17 @@ def _by_validation_loss(support: Support, X: Array, y: Array, recipe: Recipe, be
     objective, point = begin(support, solver)
     held = HeldOut(objective, X, y, _patience(recipe))
     solver.run(objective, point, held)
-    losses = np.stack(held.losses)
-    return _until(best_stop(losses), losses, support, solver, begin, "validation-loss")
+    return _until(held.record, support, solver, begin, "validation-loss")
 
 
-def _until(
-    stop: int, losses: np.ndarray[Any, Any], support: Support, solver: Solver, begin: _Beginner, selection: str
-) -> Fitted:
-    """Walk to iterate `stop`, which held-out `losses` (iterates, images) chose."""
-    history = History(held_out_loss=losses.mean(axis=1, dtype=np.float64).tolist())
+def _until(record: Record, support: Support, solver: Solver, begin: _Beginner, selection: str) -> Fitted:
+    """Walk as far as held-out images say."""
+    history = History(
+        held_out_loss=record.losses.mean(axis=1, dtype=np.float64).tolist(),
+        held_out_accuracy=record.hits.mean(axis=1).tolist(),
+    )
     objective, point = begin(support, solver)
-    keeper = Last(point, history, stop)
+    keeper = Last(point, history, best_stop(record))
     solver.run(objective, point, keeper)
     return _finish(objective, keeper, history, selection, _rate(begin.recipe))
 

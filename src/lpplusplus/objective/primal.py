@@ -76,14 +76,17 @@ class PrimalObjective(Objective):
 
     def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
         support, xp = self.support, _arrays.namespace(point.v)
-        needs_gradient = w or alpha
+        # An α step alone needs no gradient of W where the products with the text may be kept.
+        scores = self._scores if alpha and not w and support.n_classes <= support.dim else None
+        needs_gradient = (w or alpha) and scores is None
 
-        def work(worker: int) -> tuple[float, Array, Array]:
+        def work(worker: int) -> tuple[float, Array, Array, Array]:
             chunks = self._chunks[self.team.share(len(self._chunks), worker)]
             total, part = self._sums[worker], self._parts[worker]
             loss = 0.0
             intercept = _arrays.zeros(point.v, (support.n_classes,))
             kappa = _arrays.zeros(point.v, (support.n_classes,))
+            along_text = _arrays.zeros(point.v, (support.n_classes,))
             if needs_gradient:
                 total[...] = 0
             for a, b in chunks:
@@ -93,15 +96,20 @@ class PrimalObjective(Objective):
                 loss += residual(z, self._own[a, b], out=z)
                 if spread:
                     kappa += spread_of(z)
+                if scores is not None:
+                    along_text += xp.einsum("ik,ik->k", z, scores[a, b])
                 if needs_gradient:
                     total += xp.matmul(support.F[a:b, :].T, z, out=part)
                     if point.intercept is not None:
                         intercept += xp.sum(z, axis=0)
-            return loss, intercept, kappa
+            return loss, intercept, kappa, along_text
 
         results = self.team.map(work)
         loss = sum(result[0] for result in results) / support.size
         gradient = text_gradient = bias_gradient = None
+        if scores is not None:
+            text_gradient = sum(result[3] for result in results) / support.size
+            self._freeze(text_gradient)
         if needs_gradient:
             gradient = self._sums[0]
             for other in self._sums[1:]:
@@ -115,6 +123,12 @@ class PrimalObjective(Objective):
                 self._freeze(bias_gradient)
         kappa = sum(result[2] for result in results) / support.size if spread else None
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+
+    @cached_property
+    def _scores(self) -> dict[tuple[int, int], Array]:
+        """Products of each chunk's images with the text, never larger than the images themselves."""
+        text = self._text
+        return {(a, b): self.team.matmul(self.support.F[a:b, :], text) for a, b in self._chunks}
 
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
         return (v[self.team.share(v.shape[0], worker)],)
