@@ -5,6 +5,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import lpplusplus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,9 +17,19 @@ def run(code):
 
 
 def test_importing_loads_neither_torch_nor_pillow():
-    heavy = ["torch", "PIL", "matplotlib", "pandas", "onnxruntime", "joblib.externals.loky.process_executor"]
-    loaded = run(f"import sys, lpplusplus; print([m for m in {heavy[:5]!r} if m in sys.modules])")
-    assert loaded.strip() == "[]"
+    heavy = ["torch", "PIL", "matplotlib", "onnxruntime"]
+    for statement in ("import lpplusplus", "from lpplusplus import *"):
+        loaded = run(f"import sys\n{statement}\nprint([m for m in {heavy!r} if m in sys.modules])")
+        assert loaded.strip() == "[]"
+    assert run("import sys, lpplusplus; print('sklearn' in sys.modules)").strip() == "False"
+
+
+def test_names_are_found_on_first_use():
+    for name in lpplusplus.__all__:
+        assert getattr(lpplusplus, name) is not None
+        assert name in dir(lpplusplus)
+    with pytest.raises(AttributeError, match="no attribute 'LP'"):
+        lpplusplus.LP  # noqa: B018
 
 
 def test_fitting_numpy_arrays_does_not_load_torch():

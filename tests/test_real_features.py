@@ -44,7 +44,7 @@ def test_flow_at_the_same_time_is_as_accurate_as_300_updates(rn50, shots):
 
 @pytest.mark.parametrize("encoder", whurs19.ENCODERS)
 def test_the_default_without_validation_beats_the_released_recipe_with_it(encoder):
-    """At 2, 4, 8 and 16 shots, over thirty tasks; over any ten of them the noise is as large as some of the gains."""
+    """At 2, 4, 8 and 16 shots, over thirty tasks; over ten, L/14's gains of 0.1 points are within one image a task."""
     shared_data(f"whurs19/clip_{encoder}.npz")
     data = whurs19.load(encoder)
     seeds = range(1, 31)
@@ -52,7 +52,7 @@ def test_the_default_without_validation_beats_the_released_recipe_with_it(encode
         ours = whurs19.accuracies(data, shots, seeds, {}, validation=False)
         theirs = whurs19.accuracies(data, shots, seeds, {"recipe": "released"}, validation=True)
         assert ours.mean() >= theirs.mean(), shots
-        assert ours[:10].mean() >= theirs[:10].mean() - 0.05, shots
+        assert ours[:10].mean() >= theirs[:10].mean() - 100 / len(data.y), shots
 
 
 def test_text_helps_most_where_examples_are_fewest(rn50):

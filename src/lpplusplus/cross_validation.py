@@ -113,10 +113,10 @@ def cross_validate(
         records.append(held.record)
         del objective, point, held  # Their buffers, before the next fold makes its own.
     shortest = min(len(record.losses) for record in records)
-    losses, hits = (
-        np.concatenate([column[:shortest] for column in columns], axis=1) for columns in zip(*records, strict=True)
+    return Record(
+        np.concatenate([record.losses[:shortest] for record in records], axis=1),
+        np.concatenate([record.hits[:shortest] for record in records], axis=1),
     )
-    return Record(losses, hits)
 
 
 def best_stop(record: Record) -> int:
