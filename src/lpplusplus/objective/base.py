@@ -253,6 +253,10 @@ class Objective(ABC):
 
     def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
         measure = self.odometer is not None
+        if self.team.size == 1 and not measure:
+            gradient *= length
+            point.v -= gradient
+            return
 
         def work(worker: int) -> Array:
             steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
