@@ -359,7 +359,12 @@ def main(arguments: list[str] | None = None) -> None:
             if options.only is None or case.name in options.only:
                 print(f"measuring {case.name} …", file=sys.stderr)
                 rows += run_case(case, rate)
-    print(json.dumps([asdict(row) for row in rows], indent=1) if options.json else table(rows, rate))
+    if options.json:
+        # JSON has no NaN, which an accuracy is where none was measured.
+        records = [{k: None if v != v else v for k, v in asdict(row).items()} for row in rows]
+        print(json.dumps(records, indent=1))
+    else:
+        print(table(rows, rate))
 
 
 if __name__ == "__main__":
