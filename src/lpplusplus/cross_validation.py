@@ -15,7 +15,6 @@ from .objective import Objective, Point, Support, rows_per_chunk
 from .objective.base import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
-FOLDS = 4
 SAME_LOSS, SAME_ACCURACY = 0.5, 2.0
 """Standard errors of a difference within which two iterates count as equal."""
 PATIENCE = 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .._arrays import Array, like
-from .._threads import ALONE, Team
 from .base import Evaluation, Objective, Point, Support, Watch, Weights, rows_per_chunk
 from .primal import PrimalObjective
 from .span import SpanObjective
@@ -108,10 +107,9 @@ def _at(
     alpha: Array | None,
     text: Array | None,
     intercept: Array | None,
-    team: Team = ALONE,
 ) -> tuple[PrimalObjective, Point]:
     if (alpha is None) != (text is None):
         raise ValueError("alpha and text belong together: give both or neither")
     text, alpha, intercept, W = (None if x is None else like(x, F, dtype=F.dtype) for x in (text, alpha, intercept, W))
-    objective = PrimalObjective(Support.of(F, y, W.shape[0], text), team=team, freeze=False)
+    objective = PrimalObjective(Support.of(F, y, W.shape[0], text), freeze=False)
     return objective, objective.at(Weights(W, alpha, intercept))
