@@ -54,7 +54,8 @@ def test_marked_as_typed():
 def test_layers_import_downwards_only():
     """docs/architecture.md's drawing, kept true: each layer imports only from those below it."""
     layers = [
-        {"_arrays"},
+        {"_arrays", "pixels"},
+        {"encoders"},
         {"_threads", "_parameters", "_spectrum"},
         {"objective", "starts"},
         {"curvature"},

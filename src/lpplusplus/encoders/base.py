@@ -1,0 +1,55 @@
+"""What an image–text encoder is to this package: four things, whatever computes them.
+
+`encode_images`, `encode_texts`, `dim`, `fingerprint`. Encoding an image has two halves, so that the first can run on
+other cores than the second: `prepare` turns one upright RGB picture into what the model takes (thread-safe), and
+`encode_prepared` embeds a batch of those.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class EncoderError(RuntimeError):
+    """An encoder cannot be opened or used; the message says which and what to do."""
+
+
+class Encoder(ABC):
+    """An image tower and a text tower that share a space of `dim` dimensions."""
+
+    spec: str
+    """What the user wrote to get it, such as "embedded" or "onnx:folder"."""
+    dim: int
+    fingerprint: str
+    """Changes whenever the weights or the tokenizer do."""
+    preprocessing: str
+    """Canonical description of how `prepare` treats an image; with `fingerprint` it identifies an embedding."""
+    batch_size: int = 32
+
+    @abstractmethod
+    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> Any:
+        """One upright RGB image as `encode_prepared` takes it; with `rng`, a random view of it."""
+
+    @abstractmethod
+    def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        """Embeddings of prepared images as the model gives them, not normalised; (n, dim)."""
+
+    @abstractmethod
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings of texts as the model gives them, not normalised; (n, dim)."""
+
+    def encode_images(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
+        """Embeddings of upright RGB images, (n, dim)."""
+        if not images:
+            return np.empty((0, self.dim), np.float32)
+        size = self.batch_size
+        batches = (images[a : a + size] for a in range(0, len(images), size))
+        return np.concatenate([self.encode_prepared([self.prepare(image) for image in batch]) for batch in batches])
