@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import curvature, objective, starts
+    from .journal import Journal
     from .many import fit_many
+    from .methods import ClipAdapter, LinearProbe, TipAdapter, TipAdapterF, TipAdapterFStar, ZeroShot
     from .persistence import ModelFormatError, load
     from .probe import LPPlusPlus
     from .selection import History
 
 __version__ = "0.1.0"
 __all__ = [
+    "ClipAdapter",
     "History",
+    "Journal",
     "LPPlusPlus",
+    "LinearProbe",
     "ModelFormatError",
+    "TipAdapter",
+    "TipAdapterF",
+    "TipAdapterFStar",
+    "ZeroShot",
     "curvature",
     "fit_many",
     "load",
@@ -27,9 +36,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ClipAdapter": "methods",
     "History": "selection",
+    "Journal": "journal",
     "LPPlusPlus": "probe",
+    "LinearProbe": "methods",
     "ModelFormatError": "persistence",
+    "TipAdapter": "methods",
+    "TipAdapterF": "methods",
+    "TipAdapterFStar": "methods",
+    "ZeroShot": "methods",
     "fit_many": "many",
     "load": "persistence",
 }

@@ -18,7 +18,7 @@ class Task:
     """A few-shot task whose arrays have been checked and brought to working precision and to one device."""
 
     X: Array
-    """(N, D) support embeddings as given, not yet normalised."""
+    """(N, D) support embeddings as given, not yet normalised; the mean of the views where there are several."""
     y: Array
     """(N,) indices into the classes."""
     n_classes: int
@@ -26,6 +26,8 @@ class Task:
     """(K, D) unit class-name embeddings."""
     X_val: Array | None
     y_val: Array | None
+    views: Array | None = None
+    """(N, V, D) embeddings of V views of each image, where they were given."""
 
 
 def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:

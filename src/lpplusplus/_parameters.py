@@ -86,19 +86,42 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two whole numbers with lower bounds."""
+    """Two numbers with lower bounds, whole ones unless said otherwise."""
 
-    low: tuple[int, int]
+    low: tuple[float, float]
+    whole: bool = True
 
     def allows(self, value: object) -> bool:
         return (
             isinstance(value, Sequence)
             and len(value) == 2
-            and all(Number(low, whole=True).allows(v) for v, low in zip(value, self.low, strict=True))
+            and all(Number(low, whole=self.whole).allows(v) for v, low in zip(value, self.low, strict=True))
         )
 
     def describe(self) -> str:
-        return f"two whole numbers of at least {self.low[0]} and {self.low[1]}"
+        return f"two {'whole ' if self.whole else ''}numbers of at least {self.low[0]} and {self.low[1]}"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A word of any kind."""
+
+    def allows(self, value: object) -> bool:
+        return isinstance(value, str) and bool(value)
+
+    def describe(self) -> str:
+        return "a word"
+
+
+@dataclass(frozen=True)
+class Callback:
+    """A function."""
+
+    def allows(self, value: object) -> bool:
+        return callable(value)
+
+    def describe(self) -> str:
+        return "a function"
 
 
 @dataclass(frozen=True)

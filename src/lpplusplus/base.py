@@ -1,12 +1,13 @@
 """The contract that every method of the package keeps, so that comparing them is a loop over a list.
 
-`fit(X, y, *, text, classes, X_val, y_val)` on embeddings, then scikit-learn's usual questions. A method fills in
-`coef_` and `intercept_` (or overrides `_logits`) and inherits the rest: checks, labels of any kind, prediction where
-the data live, saving.
+`fit(X, y, *, text, classes, X_val, y_val)` on embeddings, then scikit-learn's usual questions. A method writes
+`_fit_task`, which sets `coef_` and `intercept_` (or what its own `_logits` needs) and `history_`, and inherits the
+rest: checks, labels of any kind, several views an image, prediction where the data live, saving.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -20,6 +21,7 @@ from . import _arrays, _checks
 from ._arrays import Array
 from ._checks import Task
 from ._parameters import Rule, check_parameters
+from .journal import Journal
 from .objective import rows_per_chunk
 
 if TYPE_CHECKING:
@@ -37,12 +39,46 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: Array
     text_: Array | None
     n_features_in_: int
+    history_: Any
     metadata_: dict[str, Any]
 
-    fitted_arrays: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "text_")
-    """Attributes that `save` keeps as arrays; None where a fit has none."""
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?"}
+    """Attributes that `save` keeps as arrays, with their shapes: K classes, D features, other letters as they come,
+    the same letter the same length; ? for one that may be None."""
     fitted_scalars: ClassVar[tuple[str, ...]] = ()
     """Attributes that `save` keeps as JSON."""
+    index_arrays: ClassVar[tuple[str, ...]] = ()
+    """Those of `fitted_arrays` that hold class indices."""
+    history_kind: ClassVar[type] = Journal
+
+    def fit(
+        self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None
+    ) -> Self:
+        """Fit on a few labelled embeddings.
+
+        Parameters
+        ----------
+        X : (N, D) or (N, V, D) array
+            Image embeddings, or those of V views (augmentations) of each image: numpy or torch on any device, half,
+            single or double precision. Never changed.
+        y : (N,) array-like
+            Labels of any kind.
+        text : (K, D) array, optional
+            Class-name embeddings from the same model, in the order of `classes`. Without them the method does what it
+            can with the images alone; its own description says what.
+        classes : (K,) array-like, optional
+            All classes; by default the sorted labels. A class with text and no example keeps its text score.
+        X_val, y_val : optional
+            Validation data for what the method chooses. Not needed: its own description says what it then does.
+        """
+        with self._all_or_nothing():
+            self._check_parameters()
+            self._fit_task(self._check_task(X, y, text, classes, X_val, y_val))
+            return self
+
+    @abstractmethod
+    def _fit_task(self, task: Task) -> None:
+        """Set the fitted attributes from checked data."""
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -64,7 +100,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val belong together: pass both or neither.")
-        X = self._check_images(X, "X", reset=True)
+        X, views = self._check_views(X)
         labels = _checks.check_labels(y, "y", X.shape[0])
         if text is not None:
             text = _checks.check_embeddings(text, "text", dim=X.shape[1])
@@ -82,7 +118,20 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             names = _checks.check_labels(y_val, "y_val", X_val.shape[0])
             index = _arrays.like(_checks.encode_labels(names, known, "y_val"), X)
         self.classes_ = known
-        return Task(X, _arrays.like(encoded, X), len(known), text, X_val, index)
+        return Task(X, _arrays.like(encoded, X), len(known), text, X_val, index, views)
+
+    def _check_views(self, X: Any) -> tuple[Array, Array | None]:
+        """One embedding an image, the mean of its views where it has several, and those views."""
+        if getattr(X, "ndim", 2) != 3:
+            return self._check_images(X, "X", reset=True), None
+        images, views, dim = X.shape
+        if min(images, views, dim) == 0:
+            raise ValueError(
+                f"X is empty (shape={tuple(X.shape)}): a minimum of 1 image, 1 view, 1 column is required."
+            )
+        rows = self._check_images(X.reshape(images * views, dim), f"X.reshape(-1, {dim})", reset=True)
+        stack = rows.reshape(images, views, dim)
+        return _arrays.namespace(stack).mean(stack, axis=1), stack
 
     def _adopt(self, other: Self) -> Self:
         """Take over what checking `fit`'s input set in `other`."""
@@ -174,17 +223,28 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {name: getattr(self, name) for name in self.fitted_arrays}
 
     def _scalars_to_save(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in (*self.fitted_scalars, "n_features_in_")}
+        scalars = {name: getattr(self, name) for name in (*self.fitted_scalars, "n_features_in_")}
+        return {**scalars, "history": self.history_.as_lists()}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
         """Take over what a file holds, having checked that it fits together."""
-        if not {"coef_", "intercept_"} <= set(arrays) <= set(self.fitted_arrays):
+        required = {name for name, shape in self.fitted_arrays.items() if not shape.endswith("?")}
+        if not required <= set(arrays) <= set(self.fitted_arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
-        for name in self.fitted_arrays:
-            setattr(self, name, arrays.get(name))
         for name in (*self.fitted_scalars, "n_features_in_"):
             setattr(self, name, scalars[name])
-        matrix, vector = (n_classes, self.n_features_in_), (n_classes,)
-        for name, shape in (("coef_", matrix), ("intercept_", vector), ("text_", matrix)):
-            if name in arrays and arrays[name].shape != shape:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+        lengths = {"K": n_classes, "D": self.n_features_in_}
+        for name, shape in self.fitted_arrays.items():
+            value = arrays.get(name)
+            setattr(self, name, value)
+            if value is None:
+                continue
+            letters = shape.rstrip("?")
+            expected = tuple(lengths.setdefault(letter, n) for letter, n in zip(letters, value.shape, strict=False))
+            if len(letters) != value.ndim or value.shape != expected:
+                raise ValueError(f"{name} has shape {value.shape}, expected {letters} = {expected}")
+            if value.dtype.kind != ("i" if name in self.index_arrays else "f"):
+                raise ValueError(f"{name} has entries of type {value.dtype}")
+            if name in self.index_arrays and not ((value >= 0) & (value < n_classes)).all():
+                raise ValueError(f"{name} names classes beyond the {n_classes} that there are")
+        self.history_ = self.history_kind.from_lists(scalars["history"])  # type: ignore[attr-defined]

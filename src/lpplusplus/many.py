@@ -64,7 +64,7 @@ def fit_many(
     [True, True]
     """
     template = LPPlusPlus() if estimator is None else clone(estimator)
-    recipe = template._recipe()
+    template._check_parameters()
     pool = template._check_task(X, y, text, classes, None, None)
     images = _arrays.unit_rows(pool.X) if template.normalize else pool.X
     rows = [_rows(index, f"supports[{i}]", images) for i, index in enumerate(supports)]
@@ -79,7 +79,8 @@ def fit_many(
         if validation is not None:
             task = replace(task, X_val=images[validation], y_val=pool.y[validation])
         probe: LPPlusPlus = clone(template)
-        return probe._adopt(template)._fit_task(task, recipe)
+        probe._adopt(template)._fit_task(task)
+        return probe
 
     if _arrays.is_foreign(images):
         return [fit_one(*task) for task in zip(rows, held, strict=True)]

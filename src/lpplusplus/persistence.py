@@ -96,7 +96,7 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     if digest != _digest(arrays, model):
         raise ModelFormatError(f"{path} is damaged: its contents do not match their checksum. Restore it from a copy.")
     for name, value in arrays.items():
-        if value.dtype.kind != "f" or not np.isfinite(value).all():
+        if not np.isfinite(value).all():
             raise ModelFormatError(f"{path}: {name} has entries that are not finite numbers.")
     try:
         classes = _decode_classes(model["classes"])
@@ -111,9 +111,10 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
 
 
 def _registry() -> dict[str, type[FewShotClassifier]]:
+    from . import methods
     from .probe import LPPlusPlus
 
-    return {"LPPlusPlus": LPPlusPlus}
+    return {"LPPlusPlus": LPPlusPlus, **{name: getattr(methods, name) for name in methods.__all__}}
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
@@ -163,6 +164,8 @@ def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
         parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
+    if "progress" in parameters:
+        parameters["progress"] = None  # A function is not data.
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
 
 

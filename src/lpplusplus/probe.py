@@ -10,6 +10,7 @@ from . import _arrays, _checks
 from ._arrays import Array
 from ._checks import Task
 from ._parameters import Choice, Flag, Nothing, Number, Pair, Rule, Seed
+from ._random import generator
 from .base import FewShotClassifier
 from .recipes import Recipe, resolve
 from .selection import History
@@ -59,7 +60,8 @@ class LPPlusPlus(FewShotClassifier):
     folds : int, optional
         Folds of the cross-validation. Default 4.
     normalize : bool
-        Scale embeddings to unit length, in `fit` and in `predict`. Text is always scaled.
+        Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
+        scaled.
     random_state : int, Generator, RandomState or None
         Folds and random starts. The default 0 makes fits repeat bit for bit.
 
@@ -120,8 +122,9 @@ class LPPlusPlus(FewShotClassifier):
         "random_state": [Seed()],
     }
 
-    fitted_arrays = ("coef_", "intercept_", "text_", "alpha_")
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?"}
     fitted_scalars = ("n_updates_", "selection_", "learning_rate_")
+    history_kind = History
 
     alpha_: Array | None
     history_: History
@@ -168,45 +171,19 @@ class LPPlusPlus(FewShotClassifier):
         self.normalize = normalize
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        text: Any = None,
-        classes: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-    ) -> LPPlusPlus:
-        """Fit on a few labelled embeddings.
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._resolved()
 
-        Parameters
-        ----------
-        X : (N, D) array
-            Image embeddings: numpy or torch on any device, half, single or double precision. Never changed.
-        y : (N,) array-like
-            Labels of any kind.
-        text : (K, D) array, optional
-            Class-name embeddings from the same model, in the order of `classes`. None is the visual probe.
-        classes : (K,) array-like, optional
-            All classes; by default the sorted labels. A class with text and no example keeps its text score.
-        X_val, y_val : optional
-            Validation data for choosing the iterate. Not needed: see `selection`.
-        """
-        with self._all_or_nothing():
-            recipe = self._recipe()
-            task = self._check_task(X, y, text, classes, X_val, y_val)
-            return self._fit_task(task, recipe)
-
-    def _recipe(self) -> Recipe:
-        self._check_parameters()
+    def _resolved(self) -> Recipe:
         return resolve(self.recipe, self.get_params(deep=False))
 
-    def _fit_task(self, task: Task, recipe: Recipe) -> LPPlusPlus:
+    def _fit_task(self, task: Task) -> None:
+        recipe = self._resolved()
         uses_text = task.text is not None and recipe.alpha != "none"
         if not uses_text:
             _checks.check_every_class_has_examples(task, self.classes_)
-        fitted = train(task, recipe, normalize=self.normalize, rng=_generator(self.random_state))
+        fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
         self.coef_ = fitted.effective
         self.alpha_ = fitted.weights.alpha
         self.intercept_ = fitted.weights.intercept
@@ -217,18 +194,11 @@ class LPPlusPlus(FewShotClassifier):
         self.n_updates_ = fitted.update
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
-        return self
-
-    def _scalars_to_save(self) -> dict[str, Any]:
-        return {**super()._scalars_to_save(), "history": self.history_.as_lists()}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
         super()._restore(arrays, scalars, n_classes)
-        self.history_ = History.from_lists(scalars["history"])
         if (self.alpha_ is None) != (self.text_ is None):
             raise ValueError("alpha_ without text_, or text_ without alpha_")
-        if self.alpha_ is not None and self.alpha_.shape != (n_classes,):
-            raise ValueError(f"alpha_ has shape {self.alpha_.shape}")
 
     @property
     def prototypes_(self) -> Array:
@@ -236,11 +206,3 @@ class LPPlusPlus(FewShotClassifier):
         if self.text_ is None:
             return self.coef_
         return self.coef_ - self.alpha_[:, None] * self.text_  # type: ignore[index]
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
