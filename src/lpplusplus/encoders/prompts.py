@@ -73,7 +73,7 @@ def _unit(rows: NDArray[np.floating], names: Sequence[str], encoder: Encoder) ->
     bad = np.flatnonzero(~(norms[:, 0] > 0) | ~np.isfinite(norms[:, 0]))
     if bad.size:
         raise EncoderError(
-            f"encoder {encoder.spec} gives no usable embedding for class {names[bad[0]]!r}: change its name or template."
+            f"{encoder.spec} gives no usable embedding for class {names[bad[0]]!r}: change its name or the template."
         )
     unit: NDArray[np.float64] = wide / norms
     return unit
