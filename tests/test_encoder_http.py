@@ -358,9 +358,12 @@ def test_fingerprint_tells_services_apart_but_not_their_last_digits(service):
         ("https://host/v1?api_key=hidden", r"not \['api_key'\]"),
         ("https://host/v1?images=gif", "images=gif is not known"),
         ("https:///v1", "has no host"),
+        ("http://localhost:port/v1", "is not an address"),
+        ("http://localhost/v 1", "is not an address"),
     ],
 )
-def test_addresses_are_checked(address, message):
+def test_addresses_are_checked(monkeypatch, address, message):
+    monkeypatch.delenv("LPP_API_KEY", raising=False)
     with pytest.raises(EncoderError, match=message) as caught:
         open_encoder(address)
     assert "hidden" not in str(caught.value)

@@ -1,5 +1,7 @@
 """Our pixels are CLIP's pixels: compared with open_clip's own transform, and views with torchvision's crop."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -11,7 +13,7 @@ SIZES = [
     (640, 427),
     (427, 640),
     (1023, 768),
-    (3000, 2001),
+    (1601, 1067),
     (224, 224),
     (225, 224),
     (224, 301),
@@ -22,9 +24,10 @@ SIZES = [
 ]
 
 
-def picture(width, height, seed=0):
+@cache
+def picture(width, height):
     """Smooth shades with edges and noise: something for which filters and offsets matter."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     y, x = np.mgrid[:height, :width]
     waves = [np.sin(x / (7 + 3 * c)) * np.cos(y / (11 - 2 * c)) for c in range(3)]
     pixels = 127 + 90 * np.stack(waves, axis=-1) + 60 * ((x // 17 + y // 23) % 2)[..., None]

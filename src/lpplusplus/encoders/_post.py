@@ -7,6 +7,7 @@ import http.client
 import ipaddress
 import json
 import random
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -87,8 +88,12 @@ class Post:
                     if error.code not in TRANSIENT:
                         raise EncoderError(problem) from None
                     wait = max(wait, _retry_after(error.headers.get("Retry-After")))
+            except http.client.InvalidURL as error:
+                raise EncoderError(f"{self.url} is not an address: {error}.") from error
             except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", None) or error
+                if isinstance(reason, ssl.SSLCertVerificationError):
+                    raise EncoderError(f"{self.url} cannot prove who it is: {reason.verify_message}.") from error
                 problem = f"{self.url} does not answer ({self._safe(str(reason) or type(reason).__name__)})"
             if attempt == self.attempts or time.monotonic() + wait > deadline:
                 break
