@@ -15,6 +15,7 @@ onnx = pytest.importorskip("onnx", reason="edits exported models")
 
 import exports  # noqa: E402
 import lpplusplus  # noqa: E402
+from hub_server import hub  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders._tokens import Tokens  # noqa: E402
 
@@ -285,6 +286,27 @@ def test_a_hub_model_opens_from_the_cache_pinned_to_its_commit(copy, tmp_path):
     offline = {"HF_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     for name in ("someone/tiny-clip", f"someone/tiny-clip@{commit}"):
         assert run(OPEN.format(f"onnx:{name}"), **offline).split() == [f"onnx:someone/tiny-clip@{commit}", local, "1"]
+
+
+def test_a_hub_model_is_downloaded_without_what_is_not_needed(copy, tmp_path):
+    path = copy / "visual/model.onnx"
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=100)
+    needed = sorted(file.relative_to(copy).as_posix() for file in copy.rglob("*") if file.is_file())
+    assert "visual/weights.bin" in needed
+    for unneeded in ("README.md", "visual/fp16/model.armnn", "pytorch_model.bin", "onnx/model_quantized.onnx"):
+        (copy / unneeded).parent.mkdir(parents=True, exist_ok=True)
+        (copy / unneeded).write_text("large")
+    local = open_encoder(f"onnx:{copy}").fingerprint
+    settings = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_XET": "1"}
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    with hub("someone/tiny-clip", commit, copy) as (address, fetched):
+        settings["HF_ENDPOINT"] = address
+        said = run(OPEN.format("onnx:someone/tiny-clip"), **settings)
+        assert said.split() == [f"onnx:someone/tiny-clip@{commit}", local, "1"]
+        assert sorted(fetched) == needed
+        assert "no revision 'v9' of it" in run(OPEN.format("onnx:someone/tiny-clip@v9"), **settings)
+        assert "nor a public model on the hub" in run(OPEN.format("onnx:someone/missing"), **settings)
+    assert run(OPEN.format("onnx:someone/tiny-clip"), **settings).split()[1] == local, "the hub is gone, the cache not"
 
 
 @pytest.mark.parametrize("settings", [{"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}])
