@@ -43,7 +43,7 @@ def test_a_bare_folder_gets_the_scheme(tmp_path):
     ("spec", "package", "extra"),
     [
         ("onnx:somewhere", "onnxruntime", "images"),
-        ("open_clip:RN50/openai", "open_clip", "images,torch"),
+        ("open_clip:RN50/openai", "open_clip", "torch"),
         ("http://localhost/v1", "PIL", "images"),
     ],
 )

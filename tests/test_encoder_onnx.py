@@ -201,6 +201,31 @@ def test_the_embedding_is_found_among_outputs(copy):
         open_encoder(f"onnx:{copy}")
 
 
+def test_a_mask_is_given_where_asked_for(copy):
+    def add_input(name):
+        def add(graph):
+            graph.input.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["batch", 77]))
+
+        return add
+
+    def scale_by_length(graph):
+        rename(graph, "embedding", "plain")
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "axis"))
+        graph.node.append(onnx.helper.make_node("ReduceSum", ["attention_mask", "axis"], ["sum"]))
+        graph.node.append(onnx.helper.make_node("Cast", ["sum"], ["length"], to=onnx.TensorProto.FLOAT))
+        graph.node.append(onnx.helper.make_node("Mul", ["plain", "length"], ["embedding"]))
+        graph.output[0].name = "embedding"
+
+    plain = open_encoder(f"onnx:{copy}").encode_texts(["a cat", "a cat and dog"])
+    edit(copy / FILES[1], add_input("attention_mask"))
+    edit(copy / FILES[1], scale_by_length)
+    masked = open_encoder(f"onnx:{copy}").encode_texts(["a cat", "a cat and dog"])
+    assert np.allclose(masked, plain * [[4], [6]], rtol=1e-5)
+    edit(copy / FILES[1], add_input("position_ids"))
+    with pytest.raises(EncoderError, match=r"does not have: \['position_ids'\]"):
+        open_encoder(f"onnx:{copy}").encode_texts(["a cat"])
+
+
 def test_towers_of_different_models_are_refused(copy):
     def cut(graph):
         rename(graph, "embedding", "whole")

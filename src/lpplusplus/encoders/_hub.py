@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from ._folder import LAYOUTS, external_files
 from .base import EncoderError
@@ -36,11 +37,13 @@ def locate(source: str) -> tuple[Path, str]:
 def _download(hub_id: str, revision: str | None) -> Path:
     try:
         import huggingface_hub
-        from huggingface_hub import errors
+        import huggingface_hub.utils
     except ImportError as error:
         raise EncoderError(
             f'onnx:{hub_id}: downloading needs huggingface_hub: pip install "lpplusplus[images]", or pass a folder.'
         ) from error
+
+    errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
 
     def fetch(patterns: list[str], commit: str | None) -> Path:
         return Path(huggingface_hub.snapshot_download(hub_id, revision=commit, allow_patterns=patterns))

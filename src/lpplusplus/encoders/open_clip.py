@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 PACKAGES = ("torch", "open_clip", "PIL")
-EXTRA = "images,torch"
+EXTRA = "torch"
 PROBE = ("a photo of a cat.", "Ünïcode, 1234 & punctuation?!", "word " * 200)
 
 
