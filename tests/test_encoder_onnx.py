@@ -345,3 +345,17 @@ def test_without_network_the_message_says_what_to_do(tmp_path, settings):
 def test_a_folder_wins_over_a_hub_id(copy, monkeypatch):
     monkeypatch.chdir(copy.parent.parent)
     assert open_encoder(f"onnx:{copy.parent.name}/copy").spec == f"onnx:{copy.parent.name}/copy"
+
+
+def test_the_embedded_encoder_is_a_folder_of_the_package(tiny, monkeypatch, tmp_path):
+    from lpplusplus.encoders import embedded
+
+    assert embedded.FOLDER == Path(lpplusplus.__file__).parent / "encoders/embedded_model"
+    monkeypatch.setattr(embedded, "FOLDER", tiny[0] / "a")
+    encoder = open_encoder("embedded")
+    assert encoder.spec == "embedded"
+    assert encoder.fingerprint == open_encoder(f"onnx:{tiny[0] / 'a'}").fingerprint
+    assert encoder.encode_texts(["a cat"]).shape == (1, 32)
+    monkeypatch.setattr(embedded, "FOLDER", tmp_path / "missing")
+    with pytest.raises(EncoderError, match="reinstall lpplusplus"):
+        open_encoder("embedded")
