@@ -350,7 +350,7 @@ def test_a_folder_wins_over_a_hub_id(copy, monkeypatch):
 def test_the_embedded_encoder_is_a_folder_of_the_package(tiny, monkeypatch, tmp_path):
     from lpplusplus.encoders import embedded
 
-    assert embedded.FOLDER == Path(lpplusplus.__file__).parent / "encoders/embedded_model"
+    assert Path(lpplusplus.__file__).parent / "encoders/embedded_model" == embedded.FOLDER
     monkeypatch.setattr(embedded, "FOLDER", tiny[0] / "a")
     encoder = open_encoder("embedded")
     assert encoder.spec == "embedded"
