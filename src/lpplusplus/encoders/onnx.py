@@ -1,0 +1,204 @@
+"""CLIP exported to ONNX, from a folder or the hub: onnxruntime and tokenizers, no torch.
+
+Two layouts are understood: `visual/model.onnx` and `textual/model.onnx` with `preprocess_cfg.json`, as exported from
+open_clip, and `onnx/vision_model.onnx` and `onnx/text_model.onnx` with `preprocessor_config.json`, as exported from
+transformers. Only operators built into onnxruntime run: a model file cannot bring code of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._packages import require
+from ._tokens import Tokens
+from .base import Encoder, EncoderError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+PACKAGES = ("onnxruntime", "tokenizers", "PIL")
+EXTRA = "images"
+EMBEDDINGS = (
+    "image_embeds",
+    "text_embeds",
+    "image_embeddings",
+    "text_embeddings",
+    "embedding",
+    "embeddings",
+    "sentence_embedding",
+)
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+}
+
+
+class OnnxEncoder(Encoder):
+    """An exported CLIP.
+
+    Parameters
+    ----------
+    source
+        A folder, or a hub id with or without "@revision".
+    threads
+        For each tower; as many as there are cores for this process by default.
+    """
+
+    def __init__(self, source: str, *, threads: int | None = None) -> None:
+        require("an ONNX encoder", PACKAGES, EXTRA)
+        from ._folder import open_folder
+        from ._hub import locate
+
+        folder, name = locate(source)
+        self.spec = f"onnx:{name}"
+        self._files = open_folder(folder)
+        self._threads = threads or _cores()
+        self._prepare = self._files.preprocessing
+        self.preprocessing = self._prepare.describe()
+        self.fingerprint = self._files.fingerprint()
+        self._visual = Tower(self._files.visual, self._threads, projected=self._projected)
+        shape = self._visual.only_input("tensor(float)", "tensor(float16)").shape
+        side = self._prepare.size
+        if len(shape) != 4 or any(
+            isinstance(n, int) and n != m for n, m in zip(shape[1:], (3, side, side), strict=True)
+        ):
+            raise EncoderError(
+                f"{self._files.visual} takes images of shape {shape}; its preprocessing gives (n, 3, {side}, {side})."
+            )
+        self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
+
+    @property
+    def _projected(self) -> bool:
+        # A CLIP tower's pooler_output is before the projection into the shared space; SigLIP's is that space.
+        return str(self._files.config.get("model_type", "")) == "clip"
+
+    @cached_property
+    def _textual(self) -> tuple[Tower, Tokens, str]:
+        """Opened when first needed: predicting with a saved classifier needs no text."""
+        files = self._files
+        tower = Tower(files.textual, self._threads, projected=self._projected)
+        ids = next((n for n in ("input_ids", "text", "tokens") if n in tower.inputs), None)
+        ids = ids or tower.only_input("tensor(int32)", "tensor(int64)").name
+        unknown = set(tower.inputs) - {ids, "attention_mask"}
+        if unknown:
+            raise EncoderError(f"{files.textual} has inputs that CLIP's text tower does not have: {sorted(unknown)}.")
+        shape = tower.inputs[ids].shape
+        length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+        tokens = Tokens(files.tokenizer, files.tokenizer_config, files.config, length, "attention_mask" in tower.inputs)
+        return tower, tokens, ids
+
+    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> NDArray[np.float32]:
+        return self._prepare.centre(image) if rng is None else self._prepare.random_view(image, rng)
+
+    def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        if not len(batch):
+            return np.empty((0, self.dim), np.float32)
+        name = next(iter(self._visual.inputs))
+        return self._visual.run({name: np.stack(batch)})
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        tower, tokens, name = self._textual
+        parts = [np.empty((0, self.dim), np.float32)]
+        for first in range(0, len(texts), self.batch_size):
+            ids, mask = tokens(texts[first : first + self.batch_size])
+            feed = {name: ids} | ({"attention_mask": mask} if "attention_mask" in tower.inputs else {})
+            parts.append(tower.run(feed))
+            if parts[-1].shape[1] != self.dim:
+                raise EncoderError(
+                    f"{self.spec}: texts have {parts[-1].shape[1]} dimensions and images {self.dim}, so they do not "
+                    f"share a space. Export both towers with their projections."
+                )
+        return np.concatenate(parts)
+
+
+class Tower:
+    """One ONNX graph that gives embeddings, with what it says of its inputs and outputs."""
+
+    def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3
+        # Threads that wait actively would take the cores from the ones decoding the next images.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions share no public base.
+            raise EncoderError(f"{path} cannot be opened by onnxruntime: {error}") from error
+        self._path = path
+        self.inputs: dict[str, Any] = {one.name: one for one in self._session.get_inputs()}
+        self._output = self._embedding(projected)
+        self.width: int | None = self._output.shape[-1] if isinstance(self._output.shape[-1], int) else None
+        first = next(iter(self.inputs.values())).shape[0]
+        self._batch: int | None = first if isinstance(first, int) else None
+
+    def only_input(self, *types: str) -> Any:
+        """The graph's one input of these types."""
+        found = [one for one in self.inputs.values() if one.type in types]
+        if len(found) != 1:
+            has = ", ".join(f"{one.name}: {one.type}" for one in self.inputs.values())
+            raise EncoderError(f"{self._path} should have one input of type {' or '.join(types)}; it has {has}.")
+        return found[0]
+
+    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Embeddings of all rows, in the batches that the graph allows."""
+        feed = {name: rows.astype(self._type(name), copy=False) for name, rows in feed.items()}
+        n = len(next(iter(feed.values())))
+        step = self._batch or n
+        parts = []
+        for first in range(0, n, step):
+            part = {name: _padded(rows[first : first + step], step) for name, rows in feed.items()}
+            try:
+                (values,) = self._session.run([self._output.name], part)
+            except Exception as error:
+                raise EncoderError(f"{self._path} failed: {error}") from error
+            parts.append(np.asarray(values, np.float32)[: n - first])
+        embeddings = np.concatenate(parts)
+        if embeddings.ndim != 2 or len(embeddings) != n:
+            raise EncoderError(f"{self._path}: {self._output.name} has shape {embeddings.shape} for {n} inputs.")
+        if not np.isfinite(embeddings).all():
+            raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
+        return embeddings
+
+    def _embedding(self, projected: bool) -> Any:
+        outputs = {one.name: one for one in self._session.get_outputs()}
+        named = [name for name in EMBEDDINGS if name in outputs]
+        if not named and not projected and "pooler_output" in outputs:
+            named = ["pooler_output"]
+        flat = [name for name, one in outputs.items() if len(one.shape) == 2 and name != "pooler_output"]
+        if not named and len(flat) == 1:
+            named = flat
+        if not named:
+            has = ", ".join(f"{name} {one.shape}" for name, one in outputs.items())
+            raise EncoderError(
+                f"{self._path} has no output that is an embedding in the shared space; it has {has}. Export it with "
+                f"its projection, as image_embeds or text_embeds."
+            )
+        return outputs[named[0]]
+
+    def _type(self, name: str) -> Any:
+        kind = self.inputs[name].type
+        if kind not in TYPES:
+            raise EncoderError(f"{self._path}: input {name} has type {kind}, which CLIP's towers do not have.")
+        return TYPES[kind]
+
+
+def _padded(rows: NDArray[Any], step: int) -> NDArray[Any]:
+    """The last rows of a graph with a fixed batch, filled up with copies of the first of them."""
+    short = step - len(rows)
+    return np.concatenate([rows, np.repeat(rows[:1], short, axis=0)]) if short > 0 else rows
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
