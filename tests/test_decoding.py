@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
-from pictures import encoded, picture
 
 from lpplusplus.pixels.decoding import ImageError, Limits, from_pil, open_image, read_bytes
+from pictures import encoded, picture
 
 PICTURE = picture(1)
 FILES = {
@@ -64,8 +64,7 @@ def test_a_prefix_of_a_file_is_refused_or_is_the_same_picture(kind):
     for cut in [*range(1, len(content), max(1, len(content) // 60)), *range(len(content) - 12, len(content))]:
         try:
             assert np.array_equal(pixels(open_image(content[:cut])), whole)
-        except ImageError as error:
-            assert error.path == "<bytes>"
+        except ImageError:
             refused += 1
     assert refused > 50
 

@@ -5,7 +5,7 @@ What is decided here, once:
 - The format is found in the content, never in the name: JPEG, PNG, WebP, BMP, TIFF and GIF. Of several frames or pages
   the first counts.
 - Orientation from EXIF is applied, as every viewer does.
-- Transparency is laid on white. Dropping it, as `convert("RGB")` does, shows whatever colour an editor left in invisible
+- Transparency is laid on white. Dropping it, as `convert("RGB")` does, shows whatever colour an editor left in clear
   pixels, usually black; cut-outs and logos are drawn for a light page.
 - Sixteen bits of grey are divided by 257 to the nearest, so that 65535 is white; Pillow's own conversion clips at 255.
 - Colour profiles are not applied, since encoders were trained without.
