@@ -155,7 +155,7 @@ def decode(content: bytes, path: str | PathLike[str], limits: Limits = DEFAULT_L
     except Image.DecompressionBombError as error:
         raise ImageError(path, f"has more pixels than Pillow allows ({error}).") from error
     except Exception as error:  # Pillow's readers raise anything on a malformed header.
-        raise ImageError(path, f"has a damaged header ({_brief(error)}).") from error
+        raise ImageError(path, f"is truncated or damaged ({_brief(error)}).") from error
     with image:
         return _upright_rgb(image, limits, path)
 
