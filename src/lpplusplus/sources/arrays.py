@@ -1,0 +1,139 @@
+"""Embeddings that were made elsewhere, from one file of arrays. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from .class_names import SourceError
+
+
+@dataclass(frozen=True)
+class ArraySet:
+    """Arrays of one file, checked against each other.
+
+    Attributes
+    ----------
+    embeddings
+        (n, D), or (n, V, D) with V views of each image.
+    labels
+        (n,) strings or whole numbers, or None. Whole numbers are positions in `classes` where the file has those, and
+        have been replaced by the names then.
+    text
+        (K, D) embeddings of the classes' prompts, in the order of `classes` (or of the sorted labels), or None.
+    classes
+        K names, or None.
+    """
+
+    embeddings: NDArray[Any]
+    labels: NDArray[Any] | None = None
+    text: NDArray[Any] | None = None
+    classes: tuple[str, ...] | None = None
+
+
+NAMES = ("embeddings", "labels", "text", "classes")
+
+
+def read_arrays(path: str | PathLike[str]) -> ArraySet:
+    """Read `embeddings`, and if they are there `labels`, `text` and `classes`, from a `.npz` or `.safetensors` file.
+
+    A safetensors file holds numbers only: its labels are positions in `classes`, a JSON list in the file's metadata.
+    """
+    path = Path(path)
+    reader = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix.lower())
+    if reader is None:
+        raise SourceError(f"{path}: a file of arrays ends in .npz or .safetensors.")
+    try:
+        arrays = reader(path)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+    if "embeddings" not in arrays:
+        raise SourceError(f"{path} has the arrays {sorted(arrays)}, expected 'embeddings' (and 'labels', 'text', "
+                          f"'classes').")  # fmt: skip
+    embeddings = _numbers(arrays["embeddings"], "embeddings", path, (2, 3))
+    classes = _classes(arrays.get("classes"), path)
+    text = arrays.get("text")
+    if text is not None:
+        text = _numbers(text, "text", path, (2,))
+        if text.shape[1] != embeddings.shape[-1]:
+            raise SourceError(f"{path}: text has {text.shape[1]} dimensions, embeddings {embeddings.shape[-1]}.")
+        if classes is not None and len(text) != len(classes):
+            raise SourceError(f"{path}: text has {len(text)} rows for {len(classes)} classes.")
+    return ArraySet(embeddings, _labels(arrays.get("labels"), len(embeddings), classes, path), text, classes)
+
+
+def _npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with open(path, "rb") as opened:  # By us, since np.load leaves it open when it fails.
+            file = np.load(opened, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
+            return {name: file[name] for name in NAMES if name in file.files} or dict.fromkeys(file.files, np.empty(0))
+    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{path} is damaged or holds Python objects, which are never loaded ({error}).") from error
+
+
+def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in NAMES if name in file.keys()}  # noqa: SIM118
+            classes = (file.metadata() or {}).get("classes")
+            others = list(file.keys())
+    except (safetensors.SafetensorError, TypeError, AttributeError) as error:
+        raise SourceError(f"{path} is damaged, or of a number type that numpy lacks ({error}): save it as float32.") \
+            from error  # fmt: skip
+    if classes is not None:
+        try:
+            arrays["classes"] = np.array(json.loads(classes))
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{path}: 'classes' in its metadata is not a JSON list of names ({error}).") from error
+    return arrays or dict.fromkeys(others, np.empty(0))
+
+
+def _numbers(array: NDArray[Any], name: str, path: Path, dimensions: tuple[int, ...]) -> NDArray[Any]:
+    if array.dtype.kind != "f" or array.ndim not in dimensions or 0 in array.shape:
+        shape = " or ".join({2: "(n, D)", 3: "(n, V, D)"}[d] for d in dimensions)
+        raise SourceError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers of shape "
+                          f"{shape}.")  # fmt: skip
+    if not np.isfinite(array).all():
+        raise SourceError(f"{path}: {name} has entries that are not finite.")
+    return array
+
+
+def _classes(array: NDArray[Any] | None, path: Path) -> tuple[str, ...] | None:
+    if array is None:
+        return None
+    if array.ndim != 1 or array.dtype.kind != "U" or len(set(array.tolist())) != len(array):
+        raise SourceError(f"{path}: classes must be a list of different names, found {array.dtype} of {array.shape}.")
+    return tuple(array.tolist())
+
+
+def _labels(array: NDArray[Any] | None, n: int, classes: tuple[str, ...] | None, path: Path) -> NDArray[Any] | None:
+    if array is None:
+        return None
+    if array.shape != (n,) or array.dtype.kind not in "iuU":
+        raise SourceError(f"{path}: labels are {array.dtype} of shape {array.shape}, expected {n} strings or whole "
+                          f"numbers.")  # fmt: skip
+    if classes is None:
+        return array
+    if array.dtype.kind == "U":
+        unknown = sorted(set(array.tolist()) - set(classes))
+        if unknown:
+            raise SourceError(f"{path}: label {unknown[0]!r} is not among its classes.")
+        return array
+    if array.min(initial=0) < 0 or array.max(initial=0) >= len(classes):
+        raise SourceError(f"{path}: labels from {array.min()} to {array.max()} are not positions in {len(classes)} "
+                          f"classes.")  # fmt: skip
+    names: NDArray[np.str_] = np.array(classes)[array]
+    return names

@@ -1,0 +1,159 @@
+"""A complete feature store, for reading."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DamagedShardError, StoreError
+from .index import NAME, read_index
+from .shards import Shard, assemble, map_embeddings, parse, read_shard, shard_name
+
+if TYPE_CHECKING:
+    from ..encoders import Encoder
+
+
+@dataclass(frozen=True)
+class Features:
+    """All of a store in memory: X (n, V, D) float32, n labels (or None), n paths, (n, 32) hashes of the files."""
+
+    X: NDArray[np.float32]
+    labels: NDArray[np.str_] | None
+    paths: list[str]
+    hashes: NDArray[np.uint8]
+
+
+class FeatureStore:
+    """A feature store that `embed` wrote.
+
+    Opening checks the index and the size of every file. `load` checks every byte against a CRC-32 as it reads, `maps`
+    does so only when asked, and `verify` goes by each shard's SHA-256.
+
+    Parameters
+    ----------
+    path
+        Its folder.
+
+    Attributes
+    ----------
+    settings : Settings
+        Encoder, fingerprint, preprocessing, views, dim.
+    classes, names : tuple of str
+        Labels in order, and what they are called; empty without labels.
+    labelled : bool
+        Whether it has labels.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        index = read_index(self.path)
+        self.settings = index.settings
+        self.classes, self.names, self.labelled = index.classes, index.names, index.labelled
+        self._receipts = index.shards
+        for number, receipt in enumerate(self._receipts):
+            file = self._file(number)
+            try:
+                size = os.path.getsize(file)
+            except OSError as error:
+                raise self._damaged(number, f"is missing ({error.strerror or error})") from error
+            if size != receipt.bytes:
+                raise self._damaged(number, f"has {size} bytes instead of {receipt.bytes}")
+
+    def __len__(self) -> int:
+        return sum(receipt.rows for receipt in self._receipts)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n, V, D)."""
+        return (len(self), *self.settings.shape)
+
+    def load(self, *, verify: bool = True) -> Features:
+        """Everything, in memory, each shard checked against its CRC-32 unless told not to."""
+        X = np.empty(self.shape, np.float32)
+        hashes = np.empty((len(self), 32), np.uint8)
+        ends = np.cumsum([receipt.rows for receipt in self._receipts])
+
+        def read(number: int) -> tuple[list[str], list[str] | None]:
+            shard = self._shard(number, verify)
+            rows = slice(ends[number] - len(shard.embeddings), ends[number])
+            X[rows], hashes[rows] = shard.embeddings, shard.hashes
+            return shard.paths, shard.labels
+
+        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            parts = list(pool.map(read, range(len(self._receipts))))
+        paths = [path for part, _ in parts for path in part]
+        labels = [label for _, part in parts for label in part or ()]
+        return Features(X, np.array(labels, np.str_) if self.labelled else None, paths, hashes)
+
+    def maps(self, *, verify: bool = False) -> list[NDArray[np.float32]]:
+        """Embeddings as read-only memory maps, (n_k, V, D) for shard k; nothing is read until it is used.
+
+        With `verify`, every page is read once, to check it.
+        """
+        if verify:
+            for number in range(len(self._receipts)):
+                self._shard(number, verify=True)
+        maps = []
+        for number, receipt in enumerate(self._receipts):
+            part = map_embeddings(self._file(number))
+            if part.shape != (receipt.rows, *self.settings.shape):
+                raise self._damaged(number, f"has embeddings of shape {part.shape}")
+            maps.append(part)
+        return maps
+
+    def verify(self) -> list[str]:
+        """Names of damaged shards, by their SHA-256; an empty list for a sound store."""
+        damaged = []
+        for number, receipt in enumerate(self._receipts):
+            try:
+                shard, found = read_shard(self._file(number))
+                if found != receipt or shard.key != self.settings.key:
+                    damaged.append(shard_name(number))
+            except StoreError:
+                damaged.append(shard_name(number))
+        return damaged
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Raise, naming both, unless the embeddings are those that `encoder` makes."""
+        mine, its = self.settings, (encoder.fingerprint, encoder.preprocessing, encoder.dim)
+        if (mine.fingerprint, mine.preprocessing, mine.dim) != its:
+            raise StoreError(
+                f"{self.path} was made by {mine.encoder} ({mine.fingerprint}), not by {encoder.spec} "
+                f"({encoder.fingerprint}): their embeddings cannot be compared. Embed again with one of them."
+            )
+
+    def _shard(self, number: int, verify: bool) -> Shard:
+        receipt, file = self._receipts[number], self._file(number)
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise self._damaged(number, f"cannot be read ({error.strerror or error})") from error
+        if len(content) != receipt.bytes or (verify and zlib.crc32(content) != receipt.crc32):
+            raise self._damaged(number, "does not match its checksum")
+        head, tensors = parse(content, len(content), file)
+        shard = assemble(head, {name: tensor.of(content) for name, tensor in tensors.items()}, file)
+        expected = (receipt.rows, *self.settings.shape)
+        if shard.key != self.settings.key or shard.embeddings.shape != expected or \
+                (shard.labels is not None) != self.labelled:  # fmt: skip
+            raise self._damaged(number, "does not belong to this store")
+        return shard
+
+    def _file(self, number: int) -> Path:
+        return self.path / shard_name(number)
+
+    def _damaged(self, number: int, what: str) -> DamagedShardError:
+        return DamagedShardError(f"{self._file(number)} {what}: embed again into {self.path} to rebuild it.")
+
+
+def is_store(path: str | PathLike[str]) -> bool:
+    """Whether a folder looks like a feature store, complete or not."""
+    folder = Path(path)
+    return (folder / NAME).is_file() or (folder / shard_name(0)).is_file()
