@@ -1,0 +1,16 @@
+"""The command `lpp`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `lpp`; exits with 0, with 1 after an error, 2 for a wrong command line, 130 after Ctrl-C."""
+    try:
+        from .app import run
+    except ImportError as error:
+        missing = error.name or str(error)
+        print(f'lpp needs {missing}, which is not installed: pip install "lpplusplus[images]"', file=sys.stderr)
+        sys.exit(1)
+    sys.exit(run(sys.argv[1:]))

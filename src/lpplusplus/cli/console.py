@@ -1,0 +1,74 @@
+"""Talking to people and to programs: results on stdout, progress and complaints on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+WIDTH = 100
+"""Where there is no terminal to ask."""
+
+
+def out() -> Console:
+    """Standard output."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def err() -> Console:
+    """Standard error."""
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDTH)
+
+
+def say(text: str) -> None:
+    """A line for people, in rich's markup."""
+    out().print(text, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """One line on standard error."""
+    line = " ".join(text.split())
+    err().print(f"[bold red]lpp:[/] {escape(line)}", soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """A remark on standard error."""
+    err().print(f"[yellow]lpp:[/] {escape(text)}", soft_wrap=True)
+
+
+def show_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(value, allow_nan=False, ensure_ascii=False))
+
+
+def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    """An empty table; columns named in `right` are aligned there."""
+    made = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def percent(part: float | None) -> str:
+    """0.913 as "91.3 %"."""
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error; the function it gives is told `(done, total)`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err(), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def told(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield told

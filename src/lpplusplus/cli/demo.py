@@ -1,0 +1,136 @@
+"""`lpp demo`: the whole program on pictures that it draws itself."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import numpy as np
+import typer
+
+from .console import bar, out, percent, say, show_json, table
+from .options import Debug, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..gathering import Gathered
+    from ..images import ImageClassifier
+
+SHOTS = (1, 2, 4, 8, 16)
+TEST_IMAGES = 20
+TASKS = 5
+"""Choices of examples that an accuracy is averaged over."""
+TEMPLATE = "a picture of a {}."
+
+
+def demo(
+    keep: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--keep", help="Keep pictures, classifier and plots in this folder."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw pictures, learn them from 1 to 16 examples a class, save, load, predict, evaluate. Offline, in a minute."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        _run(keep, as_json, kept=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="lpp-demo-") as folder:
+        _run(Path(folder), as_json, kept=False)
+
+
+def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
+    from ..images import ImageClassifier
+    from ..plots import draw_confusion, draw_reliability
+
+    photos, test, model = folder / "photos", folder / "test", folder / "shapes.lpp"
+    _draw(photos, test)
+    clf = ImageClassifier("embedded", template=TEMPLATE)
+    with bar("Embedding and training") as progress:
+        clf.progress = progress
+        clf.fit(photos, store=folder / "photos.features")
+    clf.save(model)
+    loaded = ImageClassifier.load(model)
+    with bar("Evaluating") as progress:
+        loaded.progress = progress
+        found = loaded.embed(test, labels=True)
+        result = loaded.evaluate(test)
+    with bar("Learning from 1 to 16 examples") as progress:
+        curve = _curve(clf, found, progress)
+    new = [str(path) for path in sorted(test.glob("*/*.jpg"))[:: TEST_IMAGES * 5]]
+    answers = loaded.predict(new).tolist()
+    files = [draw_confusion(result, folder / "confusion.png"), draw_reliability(result, folder / "reliability.png")]
+    if as_json:
+        show_json(
+            {
+                "classes": [str(label) for label in clf.classes_.tolist()],
+                "train_images": len(clf.support_),
+                "test_images": result.images,
+                "accuracy": result.accuracy,
+                "by_shots": curve,
+                "folder": str(folder) if kept else None,
+            }
+        )
+        return
+    say(
+        f"Drew {len(clf.support_)} pictures of {len(clf.classes_)} classes to learn from and {result.images} to test "
+        f"on; embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on other "
+        f"drawings than these."
+    )
+    shown = table("Accuracy on the test pictures, by examples a class", "", *(str(s) for s in SHOTS),
+                  right=tuple(str(s) for s in SHOTS))  # fmt: skip
+    for name, row in curve.items():
+        shown.add_row(name, *(percent(row[str(s)]) for s in SHOTS))
+    out().print(shown)
+    guesses = table("Some new pictures", "picture", "answer")
+    for path, answer in zip(new, answers, strict=True):
+        guesses.add_row("/".join(Path(path).parts[-2:]), answer)
+    out().print(guesses)
+    say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all {SHOTS[-1]} examples, after saving and loading.")
+    if kept:
+        say(f"Kept: {photos}, {test}, {model}, {', '.join(str(file) for file in files)}")
+    say("With your own photos, one folder a class:")
+    say('  lpp train photos/ -o birds.lpp --encoder open_clip:ViT-B-32/openai --template "a photo of a {}, a bird."')
+    say("  lpp predict birds.lpp new/*.jpg --top 3")
+
+
+def _draw(photos: Path, test: Path) -> None:
+    from ..scenes import write_demo
+
+    with bar("Drawing pictures") as progress:
+        write_demo(photos, SHOTS[-1], seed=1)
+        progress(1, 2)
+        write_demo(test, TEST_IMAGES, seed=2)
+        progress(2, 2)
+
+
+def _curve(
+    clf: ImageClassifier, test: Gathered, progress: Callable[[int, int], None]
+) -> dict[str, dict[str, float]]:
+    """Test accuracy of the names alone, the examples alone, and both, by examples a class."""
+    from ..methods import ZeroShot
+    from ..probe import LPPlusPlus
+    from ..sources import sample_shots
+
+    methods: dict[str, Any] = {
+        "class names alone (zero-shot)": ZeroShot(),
+        "examples alone (visual probe)": LPPlusPlus(alpha="none"),
+        "both (LP++)": LPPlusPlus(),
+    }
+    support, text = clf.support_, clf.class_text_
+    assert support.labels is not None
+    curve: dict[str, dict[str, float]] = {name: {} for name in methods}
+    for i, shots in enumerate(SHOTS):
+        scores: dict[str, list[float]] = {name: [] for name in methods}
+        for seed in range(TASKS if shots < SHOTS[-1] else 1):
+            rows = sample_shots(support.labels, shots, seed)
+            for name, method in methods.items():
+                method.fit(support.rows[rows], support.labels[rows], text=text, classes=list(support.classes))
+                scores[name].append(float(method.score(test.rows, test.labels)))
+        for name in methods:
+            curve[name][str(shots)] = float(np.mean(scores[name]))
+        progress(i + 1, len(SHOTS))
+    return curve

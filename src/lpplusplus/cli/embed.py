@@ -1,0 +1,56 @@
+"""`lpp embed`: images to a feature store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import bar, say, show_json, warn
+from .options import Debug, Errors, Json, OnError, Spec, Views
+
+
+def embed(
+    source: Annotated[Path, typer.Argument(help="Folder per class, or a .csv/.jsonl manifest.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.", show_default=False)],
+    encoder: Spec = "embedded",
+    views: Views = 0,
+    labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Embed images once, to train on them many times. Goes on where it was interrupted."""
+    from ..embedding import embed as embed_images
+    from ..encoders import open_encoder
+    from ..sources import open_images
+
+    images = open_images(source, labels=labels)
+    opened = open_encoder(encoder)
+    with bar("Embedding") as progress:
+        found = embed_images(
+            images, opened, store=output, views=views, on_error=on_error.value, progress=progress
+        )
+    for problem in found.skipped:
+        warn(f"skipped: {problem}")
+    if as_json:
+        show_json(
+            {
+                "store": str(output),
+                "images": len(found.X),
+                "views": found.X.shape[1],
+                "dim": found.X.shape[2],
+                "classes": list(found.classes),
+                "encoder": opened.spec,
+                "computed": found.computed,
+                "reused": found.reused,
+                "skipped": [{"path": str(problem.path), "reason": problem.reason} for problem in found.skipped],
+                "ignored": images.ignored,
+            }
+        )
+        return
+    say(
+        f"[bold]{output}[/]: {len(found.X)} images of {len(found.classes)} classes, {found.X.shape[2]} dimensions, "
+        f"{found.computed} computed now, {found.reused} reused, {len(found.skipped)} skipped"
+    )

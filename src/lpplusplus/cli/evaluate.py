@@ -1,0 +1,89 @@
+"""`lpp evaluate`: how good is a classifier on labelled images?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from .console import bar, out, percent, say, show_json, table
+from .options import Debug, Errors, Json, Model, OnError, OtherSpec
+
+if TYPE_CHECKING:
+    from ..evaluation import Evaluation
+
+MATRIX_UP_TO = 12
+"""Classes of which the whole confusion matrix fits a terminal."""
+
+
+def evaluate(
+    model: Model,
+    source: Annotated[
+        Path, typer.Argument(help="Labelled images, of any kind that `lpp train` takes.", show_default=False)
+    ],
+    plots: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
+    ] = None,
+    encoder: OtherSpec = None,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Accuracy, classes, confusions and reliability of a classifier."""
+    from ..images import ImageClassifier
+
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
+    with bar("Evaluating") as progress:
+        clf.progress = progress
+        result = clf.evaluate(source)
+    files = []
+    if plots is not None:
+        from ..plots import draw_confusion, draw_reliability
+
+        plots.mkdir(parents=True, exist_ok=True)
+        files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
+    if as_json:
+        show_json({**result.as_dict(), "plots": [str(file) for file in files]})
+        return
+    tell(result)
+    for file in files:
+        say(f"written: [bold]{file}[/]")
+
+
+def tell(result: Evaluation) -> None:
+    """An evaluation, for people."""
+    say(
+        f"[bold]Accuracy {percent(result.accuracy)}[/] on {result.images} images (mean over classes "
+        f"{percent(result.balanced_accuracy)}, log-loss {result.log_loss:.3f})"
+    )
+    classes = table("By class, the weakest first", "class", "images", "recognised", "right when said",
+                    right=("images", "recognised", "right when said"))  # fmt: skip
+    for score in sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall):
+        classes.add_row(score.label, str(score.images), percent(score.recall), percent(score.precision))
+    out().print(classes)
+    if len(result.classes) <= MATRIX_UP_TO:
+        _matrix(result)
+    confused = result.confused()
+    if confused:
+        mistakes = table("Most frequent mistakes", "truth", "answer", "images", right=("images",))
+        for truth, answer, images in confused:
+            mistakes.add_row(truth, answer, str(images))
+        out().print(mistakes)
+    reliability = table(
+        f"Reliability: when it says p, is it right p of the time? (error {percent(result.calibration_error)})",
+        "says", "is right", "images", "", right=("says", "is right", "images"))  # fmt: skip
+    for confidence, accuracy, images in result.reliability.tolist():
+        bars = "█" * round(20 * accuracy)
+        reliability.add_row(percent(confidence), percent(accuracy), f"{images:.0f}", bars)
+    out().print(reliability)
+
+
+def _matrix(result: Evaluation) -> None:
+    numbers = [str(i) for i in range(1, len(result.classes) + 1)]
+    matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
+    for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):
+        cells = [("[bold]" + str(n) + "[/]" if i + 1 == int(number) else str(n)) if n else "·" for i, n in enumerate(row)]
+        matrix.add_row(f"{number} {score.label}", *cells)
+    out().print(matrix)

@@ -1,0 +1,84 @@
+"""`lpp inspect`: what is in this file?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import out, show_json, table
+from .options import Debug, Json
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A classifier or a feature store.", show_default=False)],
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a classifier or a feature store holds. Loads no encoder."""
+    about = _store(path) if path.is_dir() else _model(path)
+    if as_json:
+        show_json(about)
+        return
+    shown = table(str(path), "", "")
+    for key, value in about.items():
+        shown.add_row(key.replace("_", " "), _short(value))
+    out().print(shown)
+
+
+def _model(path: Path) -> dict[str, Any]:
+    from ..persistence import load
+
+    model = load(path)
+    images = model.metadata_.get("images") or {}
+    encoder = images.get("encoder") or {}
+    insight = model.metadata_.get("insight") or {}
+    parameters = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
+    return {
+        "kind": "classifier",
+        "method": type(model).__name__,
+        "classes": [str(label) for label in model.classes_.tolist()],
+        "names": images.get("names", []),
+        "dim": model.n_features_in_,
+        "encoder": encoder.get("spec"),
+        "encoder_fingerprint": encoder.get("fingerprint"),
+        "preprocessing": encoder.get("preprocessing"),
+        "templates": images.get("templates", []),
+        "measured": insight.get("measured"),
+        "accuracy": insight.get("accuracy"),
+        "zero_shot_accuracy": insight.get("zero_shot_accuracy"),
+        "parameters": parameters,
+        "bytes": path.stat().st_size,
+    }
+
+
+def _store(path: Path) -> dict[str, Any]:
+    from ..store import FeatureStore
+
+    store = FeatureStore(path)
+    damaged = store.verify()
+    return {
+        "kind": "feature store",
+        "images": len(store),
+        "views": store.settings.views,
+        "dim": store.settings.dim,
+        "encoder": store.settings.encoder,
+        "encoder_fingerprint": store.settings.fingerprint,
+        "preprocessing": store.settings.preprocessing,
+        "labelled": store.labelled,
+        "classes": list(store.classes),
+        "damaged": damaged,
+        "bytes": sum(file.stat().st_size for file in path.glob("*.safetensors")),
+    }
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        shown = ", ".join(str(one) for one in value[:8])
+        return shown + (f", … {len(value)} in all" if len(value) > 8 else "") if value else "–"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={one}" for key, one in value.items()) or "–"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return "–" if value is None else str(value)

@@ -1,0 +1,34 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Spec = Annotated[
+    str,
+    typer.Option("--encoder", "-e", help="embedded, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…"),
+]
+OtherSpec = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads annotations at run time, and Python 3.10's `str | None` it does not like.
+    typer.Option("--encoder", "-e", help="Where the encoder is, if it has moved since training."),
+]
+Views = Annotated[
+    int, typer.Option("--views", min=0, help="Average this many random crops of an image instead of its centre.")
+]
+
+
+class OnError(str, Enum):
+    """What to do about a bad image."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about a bad image.")]
+Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]

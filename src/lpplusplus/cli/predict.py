@@ -1,0 +1,62 @@
+"""`lpp predict`: what is on these images?"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import bar, out, percent, show_json, table, warn
+from .options import Debug, Errors, Json, Model, OnError, OtherSpec
+
+
+def predict(
+    model: Model,
+    images: Annotated[
+        list[Path], typer.Argument(help="Images, a folder, a feature store or a file of arrays.", show_default=False)
+    ],
+    top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
+    encoder: OtherSpec = None,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Classify images."""
+    from ..images import ImageClassifier
+    from ..sources import EXTENSIONS
+
+    if as_json and as_csv:
+        raise typer.BadParameter("choose one of --json and --csv.")
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
+    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() not in EXTENSIONS)
+    with bar("Classifying") as progress:
+        clf.progress = progress
+        found = clf.embed(images[0] if single else images)
+        chances = clf.probabilities(found)
+    for problem in found.skipped:
+        warn(f"skipped: {problem}")
+    order = (-chances).argsort(axis=1, kind="stable")[:, :top]
+    labels = [str(label) for label in clf.classes_.tolist()]
+    answers: list[dict[str, Any]] = [
+        {"path": path, "top": [{"label": labels[k], "probability": float(row[k])} for k in best]}
+        for path, row, best in zip(found.paths, chances, order, strict=True)
+    ]
+    if as_json:
+        skipped = [{"path": str(problem.path), "reason": problem.reason} for problem in found.skipped]
+        show_json({"predictions": answers, "skipped": skipped})
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["path", "rank", "label", "probability"])
+        for answer in answers:
+            for rank, guess in enumerate(answer["top"], 1):
+                writer.writerow([answer["path"], rank, guess["label"], f"{guess['probability']:.6f}"])
+    else:
+        shown = table("", "image", *(f"{rank}." for rank in range(1, order.shape[1] + 1)))
+        for answer in answers:
+            guesses = (f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"])
+            shown.add_row(answer["path"], *guesses)
+        out().print(shown)

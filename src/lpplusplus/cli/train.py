@@ -1,0 +1,143 @@
+"""`lpp train`: a folder of photos in, a classifier out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from .console import bar, out, percent, say, show_json, table, warn
+from .options import Debug, Errors, Json, OnError, Spec, Views
+
+if TYPE_CHECKING:
+    from ..images import ImageClassifier
+    from ..insight import Insight
+
+METHODS = {
+    "lp++": "LPPlusPlus",
+    "zero-shot": "ZeroShot",
+    "probe": "LinearProbe",
+    "tip-adapter": "TipAdapter",
+    "tip-adapter-f": "TipAdapterF",
+    "tip-adapter-f*": "TipAdapterFStar",
+    "clip-adapter": "ClipAdapter",
+}
+
+
+def train(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Folder per class, manifest, feature store, .npz or .safetensors.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
+    encoder: Spec = "embedded",
+    template: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--template", "-t", help='Sentence with {} for the class name; several are averaged. Default "a photo of a {}."'),  # noqa: E501
+    ] = None,
+    classes: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--classes", help="Class names, one a line; or label, tab, name."),
+    ] = None,
+    val: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--val", help="Validation images, of the same kinds."),
+    ] = None,
+    shots: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--shots", min=1, help="Train on this many images of each class; default all."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
+    views: Views = 0,
+    store: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--store", help="Keep the embeddings in this feature store."),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "lp++",
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Keep empty class folders: they are known by name.")
+    ] = False,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Train a classifier on a few labelled images of each class."""
+    import lpplusplus
+
+    from ..encoders.prompts import DEFAULT_TEMPLATE
+    from ..images import ImageClassifier
+    from ..sources import read_class_names
+
+    if method not in METHODS:
+        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}.", param_hint="--method")
+    if output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder: name a file, such as {output / 'model.lpp'}.", param_hint="-o")
+    if not output.parent.is_dir():
+        raise typer.BadParameter(f"the folder {output.parent} does not exist: make it first.", param_hint="-o")
+    clf = ImageClassifier(
+        encoder,
+        template=template or DEFAULT_TEMPLATE,
+        method=getattr(lpplusplus, METHODS[method])(),
+        views=views,
+        on_error=on_error.value,
+    )
+    names = None if classes is None else read_class_names(classes)
+    with bar("Embedding") as progress:
+        clf.progress = progress
+        clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
+    for problem in clf.support_.skipped:
+        warn(f"skipped: {problem}")
+    with bar("Checking") as progress:
+        insight = clf.look_into(progress)
+    clf.save(output)
+    if as_json:
+        show_json(_as_dict(clf, insight, output, method))
+        return
+    tell(clf, insight, output)
+
+
+def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
+    """What was learned, for people."""
+    support = clf.support_
+    kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
+    say(f"[bold]{output}[/]: {len(clf.classes_)} classes from {len(support)} images{kind}")
+    if insight.accuracy is None:
+        say("Accuracy not measured: a class has a single image, and there are no validation images (--val).")
+    else:
+        shown = table("", f"accuracy by {insight.measured}", "", right=("",))
+        if insight.zero_shot_accuracy is not None:
+            shown.add_row("class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
+        shown.add_row("this classifier", percent(insight.accuracy))
+        out().print(shown)
+    if insight.weakest:
+        weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
+        say(f"[bold]Weakest classes:[/] {weak}. More, or clearer, examples would help most here.")
+    if insight.doubtful_names:
+        say(
+            f"[bold]Names that the encoder seems not to understand:[/] {', '.join(insight.doubtful_names[:10])}. Try "
+            f"other words with --classes, or another --template."
+        )
+    for twins in insight.twins:
+        say(
+            f"[bold]Almost the same image in two classes:[/] {twins.first} ({twins.first_label}) and {twins.second} "
+            f"({twins.second_label}), cosine {twins.cosine:.3f}"
+        )
+    if clf.origin_ is not None and clf.origin_.spec == "embedded":
+        say("[dim]The embedded encoder is a demonstration model: for real photos name a CLIP model (lpp encoders).[/]")
+
+
+def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:
+    support = clf.support_
+    return {
+        "model": str(output),
+        "method": method,
+        "encoder": None if clf.origin_ is None else clf.origin_.spec,
+        "classes": [str(label) for label in clf.classes_.tolist()],
+        "images": len(support),
+        "computed": support.computed,
+        "reused": support.reused,
+        "skipped": [{"path": str(problem.path), "reason": problem.reason} for problem in support.skipped],
+        "ignored": support.ignored,
+        **insight.as_dict(),
+    }

@@ -1,0 +1,176 @@
+"""What training can tell its user: is it better than the names alone, and which classes deserve a look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .base import FewShotClassifier
+from .cross_validation import assign_folds
+from .gathering import Gathered
+from .methods import ZeroShot
+
+FOLDS = 4
+WEAK = 5
+"""How many of the weakest classes to name."""
+SAME_PICTURE = 0.98
+"""Cosine from which two images of different classes look like one."""
+MISUNDERSTOOD = 0.25
+"""A name is doubtful if it tells its class's images apart less than this part of what the median name does."""
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """A class that is often missed."""
+
+    label: str
+    accuracy: float
+    images: int
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Two images of different classes that look the same to the encoder."""
+
+    first: str
+    first_label: str
+    second: str
+    second_label: str
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Insight:
+    """What was learned, in numbers.
+
+    Attributes
+    ----------
+    measured : "validation", "cross-validation", or "not measured" where neither can be
+    accuracy, zero_shot_accuracy : part of held-out images right; None if not measured, or without class names
+    weakest : the classes with the lowest accuracy, if below 1
+    doubtful_names : classes whose names the encoder seems not to understand
+    twins : pairs of images of different classes that look the same
+    """
+
+    measured: str
+    accuracy: float | None = None
+    zero_shot_accuracy: float | None = None
+    weakest: list[Weakness] = field(default_factory=list)
+    doubtful_names: list[str] = field(default_factory=list)
+    twins: list[Twins] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return asdict(self)
+
+
+def look_into(
+    model: FewShotClassifier,
+    support: Gathered,
+    text: NDArray[np.float32] | None,
+    validation: Gathered | None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Insight:
+    """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support."""
+    assert support.labels is not None
+    classes = list(support.classes)
+    doubtful = [] if text is None else doubtful_names(support.rows, support.labels, text, classes)
+    twins = look_alikes(support.rows, support.labels, support.paths)
+    if validation is not None:
+        assert validation.labels is not None
+        answers, truth, held = model.predict(validation.rows), validation.labels, validation.rows
+        measured = "validation"
+    else:
+        _, counts = np.unique(support.labels, return_counts=True)
+        if counts.min() < 2:
+            return Insight("not measured", doubtful_names=doubtful, twins=twins)
+        answers, truth, held = _held_out(model, support, text, progress), support.labels, support.rows
+        measured = f"{FOLDS}-fold cross-validation"
+    zero_shot = None
+    if text is not None:
+        names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
+        zero_shot = float((names.predict(held) == truth).mean())
+    right = answers == truth
+    return Insight(measured, float(right.mean()), zero_shot, _weakest(right, truth), doubtful, twins)
+
+
+def _held_out(
+    model: FewShotClassifier,
+    support: Gathered,
+    text: NDArray[np.float32] | None,
+    progress: Callable[[int, int], object] | None,
+) -> NDArray[np.str_]:
+    """What the method answers for each example when it has not seen it."""
+    y = support.labels
+    assert y is not None
+    position = {label: i for i, label in enumerate(support.classes)}
+    folds = assign_folds(np.array([position[label] for label in y]), FOLDS, np.random.default_rng(0))
+    answers = np.empty_like(y)
+    present = [label for label in support.classes if label in set(y.tolist())]
+    known = list(support.classes) if text is not None else present
+    for fold in range(FOLDS):
+        held = folds == fold
+        if held.any():
+            part = clone(model).fit(support.X[~held], y[~held], text=text, classes=known)
+            answers[held] = part.predict(support.rows[held])
+        if progress is not None:
+            progress(fold + 1, FOLDS)
+    return answers
+
+
+def _weakest(right: NDArray[np.bool_], truth: NDArray[np.str_]) -> list[Weakness]:
+    scores = [
+        Weakness(str(label), float(right[truth == label].mean()), int((truth == label).sum()))
+        for label in np.unique(truth)
+    ]
+    return sorted((score for score in scores if score.accuracy < 1), key=lambda score: score.accuracy)[:WEAK]
+
+
+def doubtful_names(
+    rows: NDArray[np.float32], labels: NDArray[np.str_], text: NDArray[np.float32], classes: list[str]
+) -> list[str]:
+    """Classes whose names fit their own images hardly better than other images.
+
+    For each name, its mean cosine with its class's images less that with all others; compared with the median name.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
+    >>> names = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 1.0, 0]])
+    >>> doubtful_names(rows, np.array(["cat", "dog", "zyzzyva"]), names, ["cat", "dog", "zyzzyva"])
+    ['zyzzyva']
+    """
+    cosines = _unit(rows) @ _unit(text).T
+    gaps = {}
+    for k, label in enumerate(classes):
+        own = labels == label
+        if own.any() and not own.all():
+            gaps[label] = float(cosines[own, k].mean() - cosines[~own, k].mean())
+    if not gaps:
+        return []
+    enough = MISUNDERSTOOD * max(0.0, float(np.median(list(gaps.values()))))
+    return sorted((label for label, gap in gaps.items() if gap <= enough), key=lambda label: gaps[label])
+
+
+def look_alikes(rows: NDArray[np.float32], labels: NDArray[np.str_], paths: list[str], most: int = 10) -> list[Twins]:
+    """Pairs of images of different classes whose embeddings are almost the same, the closest first."""
+    F = _unit(rows)
+    found: list[tuple[float, int, int]] = []
+    height = max(1, 2**22 // len(F))
+    for low in range(0, len(F), height):
+        cosines = F[low : low + height] @ F.T
+        i, j = np.nonzero(cosines >= SAME_PICTURE)
+        apart = (i + low < j) & (labels[i + low] != labels[j])
+        found += [(float(cosines[a, b]), int(a + low), int(b)) for a, b in zip(i[apart], j[apart], strict=True)]
+        found = sorted(found, key=lambda pair: -pair[0])[:most]
+    return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), round(c, 4)) for c, i, j in found]
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(norms > 0, norms, 1)).astype(np.float32)
