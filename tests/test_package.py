@@ -62,7 +62,7 @@ def test_layers_import_downwards_only():
         {"solvers"},
         {"selection", "cross_validation", "recipes", "_checks"},
         {"training", "persistence"},
-        {"base"},
+        {"base", "scenes"},
         {"probe"},
         {"many"},
     ]
