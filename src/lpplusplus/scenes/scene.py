@@ -32,7 +32,8 @@ _PAIR_NOT_TRAINED = {
     ("red", "star"), ("blue", "star"), ("green", "heart"), ("purple", "heart"), ("yellow", "arrow"), ("pink", "fish"),
     ("orange", "house"), ("cyan", "cross"), ("brown", "circle"), ("black", "diamond"), ("white", "tree"),
     ("grey", "ring"), ("red", "boat"), ("blue", "mushroom"), ("green", "square"), ("purple", "flower"),
-    ("yellow", "crescent"), ("pink", "cup"), ("orange", "drop"), ("cyan", "triangle"), ("brown", "bell"), ("black", "cloud"),
+    ("yellow", "crescent"), ("pink", "cup"), ("orange", "drop"), ("cyan", "triangle"), ("brown", "bell"),
+    ("black", "cloud"),
 }  # fmt: skip
 HELD_OUT_PAIRS = tuple(sorted(_PAIR_NOT_TRAINED))
 """(colour, shape) that the embedded model's training never shows nor names, so that composition can be measured."""
