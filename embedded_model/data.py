@@ -70,11 +70,12 @@ def tokenized(tokenizer: Tokenizer, texts: list[str]) -> NDArray[np.int32]:
 
 
 def augmented(pixels: NDArray[np.uint8], size: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Random crops with random contrast and brightness, (n, 3, size, size) in [0, 1]."""
+    """Random crops with random contrast, tint and some noise, (n, 3, size, size) in [0, 1]."""
     n, slack = len(pixels), pixels.shape[1] - size
     corner = rng.integers(0, slack + 1, (n, 2))
     batch = np.stack([p[y : y + size, x : x + size] for p, (y, x) in zip(pixels, corner, strict=True)])
     contrast = rng.uniform(0.8, 1.2, (n, 1, 1, 1)).astype(np.float32)
-    bright = rng.uniform(-0.1, 0.1, (n, 1, 1, 1)).astype(np.float32)
-    values = (batch.astype(np.float32) / 255 - 0.5) * contrast + 0.5 + bright
+    tint = rng.uniform(-0.1, 0.1, (n, 1, 1, 1)) + rng.uniform(-0.04, 0.04, (n, 1, 1, 3))
+    noise = rng.uniform(0, 0.07, (n, 1, 1, 1)).astype(np.float32) * rng.standard_normal(batch.shape, np.float32)
+    values = (batch.astype(np.float32) / 255 - 0.5) * contrast + np.float32(0.5) + tint.astype(np.float32) + noise
     return np.ascontiguousarray(np.clip(values, 0, 1).transpose(0, 3, 1, 2))

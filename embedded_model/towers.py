@@ -29,7 +29,8 @@ class _Residual(nn.Module):
 class ImageTower(nn.Module):
     """(n, 3, 64, 64) standardised pixels to (n, DIM).
 
-    The last map is averaged within a 2 × 2 grid, not overall, so that "above" and "left" can be told.
+    The last map is averaged within a 2 × 2 grid, not overall, so that "above" and "left" can be told. Smaller pictures
+    are taken too, which makes the first part of training cheap.
     """
 
     def __init__(self, widths: tuple[int, ...] = (32, 48, 96, 160)) -> None:
@@ -43,7 +44,7 @@ class ImageTower(nn.Module):
         self.head = nn.Sequential(nn.Linear(4 * widths[-1], 192), nn.ReLU(), nn.Linear(192, DIM))
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.head(fn.avg_pool2d(self.body(image), 2).flatten(1))
+        return self.head(fn.adaptive_avg_pool2d(self.body(image), 2).flatten(1))
 
 
 class _Attention(nn.Module):
@@ -88,7 +89,7 @@ class DualEncoder(nn.Module):
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
         self.image, self.text = ImageTower(), TextTower(vocabulary)
-        self.log_scale = nn.Parameter(torch.tensor(2.66))
+        self.log_scale = nn.Parameter(torch.tensor(3.0))
 
     def loss(self, images: Tensor, tokens: Tensor) -> Tensor:
         """Symmetric InfoNCE in which equal captions share the target, since each fits the other's picture."""

@@ -59,10 +59,10 @@ def describe(thing: Thing, *, colour: bool = True, texture: bool = True, many: b
 def caption(scene: Scene, rng: np.random.Generator) -> str:
     """A sentence that is true of the scene; it always names the main thing's shape and leaves out some of the rest."""
     if scene.other is not None and rng.random() < 0.85:
-        first, second = _phrase(scene.thing, rng, 0.5, 0.2), _phrase(scene.other, rng, 0.5, 0.2)
+        first, second = _phrase(scene.thing, rng, 0.6, 0.25), _phrase(scene.other, rng, 0.6, 0.25)
         text = f"{first} {_relation(scene.relation, rng)} {_article(second)}"
     elif scene.count > 1 and rng.random() < 0.85:
-        things = _phrase(scene.thing, rng, 0.5, 0.35, many=True)
+        things = _phrase(scene.thing, rng, 0.6, 0.35, many=True)
         text = f"{_pick(NUMBERS[scene.count], rng)} {things}"
         if scene.arrangement != "scattered" and rng.random() < 0.6:
             text = (
@@ -71,7 +71,7 @@ def caption(scene: Scene, rng: np.random.Generator) -> str:
                 else f"{scene.arrangement} of {text if rng.random() < 0.5 else things}"
             )
     else:
-        text = _phrase(scene.thing, rng, 0.6, 0.45)
+        text = _phrase(scene.thing, rng, 0.65, 0.45)
         if scene.count == 1 and scene.other is None:
             if scene.size != "medium" and rng.random() < 0.4:
                 text = (

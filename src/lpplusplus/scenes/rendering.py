@@ -47,7 +47,7 @@ def render(scene: Scene, rng: np.random.Generator, domain: str = "plain", size: 
         _sketch(canvas, spot, style, rng)
     _scribble(canvas, rng)
     image = canvas.reduce(_OVERSAMPLING).filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 0.012)) * size))
-    return _grain(image, rng, float(rng.uniform(10, 35)) * size / 128)
+    return _grain(image, rng, float(rng.uniform(6, 20)) * size / 128)
 
 
 # Where things are
@@ -62,7 +62,7 @@ def _place(scene: Scene, rng: np.random.Generator, *, loose: bool) -> list[_Spot
         return value + float(rng.uniform(-0.03, 0.03))
 
     if scene.other is not None:
-        big, little = (float(v) for v in rng.uniform((0.36, 0.13), (0.43, 0.17)))
+        big, little = (float(v) for v in rng.uniform((0.37, 0.15), (0.43, 0.19)))
         if scene.relation == "inside":
             x, y = near(0.5), near(0.5)
             return [spot(scene.other, x, y, big), spot(scene.thing, x, y, little)]
@@ -72,13 +72,13 @@ def _place(scene: Scene, rng: np.random.Generator, *, loose: bool) -> list[_Spot
         sides = (0.26, 0.74) if rng.random() < 0.5 else (0.74, 0.26)
         return [spot(scene.thing, near(sides[0]), near(0.5), a), spot(scene.other, near(sides[1]), near(0.5), b)]
     if scene.count == 1:
-        radius = float(rng.uniform(*{"small": (0.13, 0.18), "medium": (0.22, 0.29), "large": (0.33, 0.41)}[scene.size]))
+        radius = float(rng.uniform(*{"small": (0.17, 0.22), "medium": (0.25, 0.31), "large": (0.34, 0.41)}[scene.size]))
         offset = 0.48 - radius
         across = {"left": -offset, "right": offset}.get(scene.place, 0.0) * float(rng.uniform(0.7, 0.95))
         down = {"top": -offset, "bottom": offset}.get(scene.place, 0.0) * float(rng.uniform(0.7, 0.95))
         return [spot(scene.thing, near(0.5 + across), near(0.5 + down), radius)]
     if scene.arrangement == "scattered":
-        radius = float(rng.uniform(0.11, 0.15))
+        radius = float(rng.uniform(0.12, 0.155))
         return [spot(scene.thing, x, y, radius) for x, y in _scatter(scene.count, radius, rng)]
     along = (np.arange(scene.count) + 0.5) / scene.count
     radius, line = min(0.14, 0.43 / scene.count) * float(rng.uniform(0.85, 1)), float(rng.uniform(0.3, 0.7))
@@ -108,10 +108,10 @@ def _backdrop(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     )
     shade: NDArray[np.float64] = np.zeros((side, side))
     if scene.backdrop == "striped":
-        shade = np.where(_stripes(side, side / float(rng.uniform(8, 14)), float(rng.uniform(0, np.pi))), -22.0, 12.0)
+        shade = np.where(_stripes(side, side / float(rng.uniform(8, 14)), float(rng.uniform(0, np.pi))), -14.0, 8.0)
     elif scene.backdrop == "speckled":
         grains = np.arange(side) * 32 // side
-        shade = rng.normal(0, 22, (32, 32))[grains][:, grains]
+        shade = rng.normal(0, 14, (32, 32))[grains][:, grains]
     turn = float(rng.uniform(0, 2 * np.pi))
     slope = np.linspace(-1, 1, side) * float(rng.uniform(0, 20))
     shade = shade + np.cos(turn) * slope[None, :] + np.sin(turn) * slope[:, None]
@@ -176,11 +176,11 @@ class _Style:
     @staticmethod
     def random(rng: np.random.Generator) -> _Style:
         return _Style(
-            wobble=float(rng.uniform(0.03, 0.11)),
+            wobble=float(rng.uniform(0.02, 0.08)),
             hatched=bool(rng.random() < 0.6),
             slant=float(rng.uniform(0, np.pi)),
             gap=float(rng.uniform(0.022, 0.04)),
-            strength=float(rng.uniform(0.55, 0.95)),
+            strength=float(rng.uniform(0.7, 1)),
             ink=float(rng.uniform(0.2, 0.8)),
         )
 
@@ -188,23 +188,24 @@ class _Style:
 def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     """Blotched, ruled, squared or creased paper, tinted by the scene's background."""
     tone = _mix(_tint(scene.background, rng, 20), (225, 215, 195), float(rng.uniform(0.3, 0.7)))
-    coarse = _image(rng.normal(128, 34, (7, 7, 3))).resize((side, side), Image.Resampling.BICUBIC)
+    blots = 128 + rng.normal(0, 30, (7, 7, 1)) + rng.normal(0, 10, (7, 7, 3))
+    coarse = _image(blots).resize((side, side), Image.Resampling.BICUBIC)
     ground = tone + (np.asarray(coarse, np.float32) - 128) * float(rng.uniform(0.3, 1))
     kind = int(rng.integers(4))
     period = side / float(rng.uniform(7, 13))
     if kind < 2:
         rules = _stripes(side, period, 0.0, part=0.14)
         rules = rules | _stripes(side, period, np.pi / 2, part=0.14) if kind else rules
-        ground = np.where(rules[..., None], ground * 0.4 + np.array((80.0, 110.0, 160.0)) * 0.6, ground)
+        ground = np.where(rules[..., None], ground * 0.65 + np.array((80.0, 110.0, 160.0)) * 0.35, ground)
     elif kind == 2:
-        turn, depth = float(rng.uniform(0, np.pi)), float(rng.uniform(20, 50))
+        turn, depth = float(rng.uniform(0, np.pi)), float(rng.uniform(15, 35))
         ground = ground - depth * _stripes(side, side * 1.1, turn, part=0.5)[..., None]
     return _image(ground)
 
 
 def _sketch(canvas: Image.Image, spot: _Spot, style: _Style, rng: np.random.Generator) -> None:
     side = canvas.width
-    colour = _mix(_tint(spot.thing.colour, rng, 30), (150, 140, 125), float(rng.uniform(0.05, 0.35)))
+    colour = _mix(_tint(spot.thing.colour, rng, 22), (150, 140, 125), float(rng.uniform(0, 0.25)))
     outlines = _outlines(spot, side, style.wobble, rng)
     box = _bounds(outlines, side)
     if spot.thing.texture != "hollow":
