@@ -1,0 +1,112 @@
+"""From trained towers to the files that the package ships: ONNX, half-precision weights, tokenizer, preprocessing."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import logging
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from .towers import CONTEXT, MEAN, SIZE, STD, DualEncoder
+
+TOLERANCE = 1e-4
+
+
+def export(model: DualEncoder, tokenizer: Tokenizer, images: Tensor, tokens: Tensor, folder: Path) -> float:
+    """Write the model; returns the largest difference between torch and onnxruntime on the given inputs.
+
+    Raises
+    ------
+    RuntimeError
+        If they differ by more than `TOLERANCE`.
+    """
+    image, text = (_ready(tower) for tower in (model.image, model.text))
+    (folder / "visual").mkdir(parents=True, exist_ok=True)
+    (folder / "textual").mkdir(parents=True, exist_ok=True)
+    worst = max(
+        _tower(image, images, "image", folder / "visual" / "model.onnx"),
+        _tower(text, tokens, "text", folder / "textual" / "model.onnx"),
+    )
+    if worst > TOLERANCE:
+        raise RuntimeError(f"torch and onnxruntime differ by {worst:.1e}, more than {TOLERANCE}: the export is wrong.")
+    tokenizer.save(str(folder / "textual" / "tokenizer.json"))
+    _json(folder / "textual" / "tokenizer_config.json", {"model_max_length": CONTEXT, "pad_token": "[PAD]"})
+    _json(
+        folder / "visual" / "preprocess_cfg.json",
+        {
+            "size": [SIZE, SIZE],
+            "mode": "RGB",
+            "mean": MEAN,
+            "std": STD,
+            "interpolation": "bicubic",
+            "resize_mode": "shortest",
+            "fill_color": 0,
+        },
+    )
+    return worst
+
+
+def _ready(tower: nn.Module) -> nn.Module:
+    """A copy for inference: batch norms folded, weights rounded to what half precision holds."""
+    tower = copy.deepcopy(tower).eval().to(memory_format=torch.contiguous_format)
+    for module in tower.modules():
+        if isinstance(module, nn.Sequential) and [type(m) for m in module] == [nn.Conv2d, nn.BatchNorm2d]:
+            module[0], module[1] = fuse_conv_bn_eval(module[0], module[1]), nn.Identity()
+    with torch.no_grad():
+        for weight in tower.parameters():
+            weight.copy_(weight.half().float())
+    return tower
+
+
+def _tower(tower: nn.Module, inputs: Tensor, name: str, path: Path) -> float:
+    buffer = io.BytesIO()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # The exporter that needs no further packages calls itself deprecated.
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        torch.onnx.export(
+            tower,
+            (inputs[:2],),
+            buffer,
+            input_names=[name],
+            output_names=["embedding"],
+            dynamic_axes={name: {0: "batch"}, "embedding": {0: "batch"}},
+            opset_version=17,
+            dynamo=False,
+        )
+        expected = tower(inputs).numpy()
+    model = _halved(onnx.load_from_string(buffer.getvalue()))
+    onnx.checker.check_model(model, full_check=True)
+    path.write_bytes(model.SerializeToString())
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return float(np.abs(session.run(None, {name: inputs.numpy()})[0] - expected).max())
+
+
+def _halved(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Large weights stored in 16 bits and cast back on loading, where onnxruntime folds the cast away."""
+    graph = model.graph
+    casts = []
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and np.prod(tensor.dims) >= 64:
+            half, full = f"{tensor.name}.half", tensor.name
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), half))
+            casts.append(helper.make_node("Cast", [half], [full], to=TensorProto.FLOAT))
+    nodes = [*casts, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.doc_string = "Demonstration model of lpplusplus: knows rendered scenes only, nothing of the real world."
+    return model
+
+
+def _json(path: Path, content: dict[str, object]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")

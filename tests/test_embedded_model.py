@@ -1,0 +1,124 @@
+"""The shipped demonstration model, as files: small, repeatable, and a dual encoder that behaves as CLIP does."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from embedded_model.evaluate import FOLDER, TEMPLATE, Model, accuracies, rendered_task, zero_shot
+
+from lpplusplus.scenes import Scene, Thing, demo_classes, random_scene, render
+from lpplusplus.scenes.scene import HELD_OUT_PAIRS
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model()
+
+
+@pytest.fixture(scope="module")
+def text(model):
+    return model.texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
+
+
+@pytest.fixture(scope="module")
+def shifted(model):
+    """Embedded pictures of the shifted domain from a seed that neither training nor tuning used: pool, then test."""
+    sets = [rendered_task(count, seed, "shifted") for count, seed in ((12, 101), (15, 102))]
+    return [(model.images(images), labels) for images, labels in sets]
+
+
+def pictures(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [render(random_scene(rng), rng) for _ in range(count)]
+
+
+def test_files_are_small_and_self_contained():
+    files = {str(path.relative_to(FOLDER)): path for path in FOLDER.rglob("*") if path.is_file()}
+    assert set(files) == {
+        "README.md",
+        "visual/model.onnx",
+        "visual/preprocess_cfg.json",
+        "textual/model.onnx",
+        "textual/tokenizer.json",
+        "textual/tokenizer_config.json",
+    }
+    assert sum(path.stat().st_size for path in files.values()) <= 4_000_000
+    settings = json.loads(files["visual/preprocess_cfg.json"].read_text())
+    assert settings["size"] == [64, 64]
+    assert (settings["mode"], settings["resize_mode"], settings["interpolation"]) == ("RGB", "shortest", "bicubic")
+    assert "demonstration model" in files["README.md"].read_text()
+
+
+def test_inputs_and_outputs(model):
+    (image,), (text,) = model.visual.get_inputs(), model.textual.get_inputs()
+    assert (image.name, image.type, image.shape[1:]) == ("image", "tensor(float)", [3, 64, 64])
+    assert (text.name, text.type) == ("text", "tensor(int32)")
+    length = json.loads((FOLDER / "textual" / "tokenizer_config.json").read_text())["model_max_length"]
+    assert text.shape[1] == length == len(model.tokenizer.encode("a star").ids)
+    for session in (model.visual, model.textual):
+        (output,) = session.get_outputs()
+        assert (output.name, output.type, output.shape[1]) == ("embedding", "tensor(float)", 128)
+        assert isinstance(session.get_inputs()[0].shape[0], str), "the batch axis is free"
+
+
+def test_a_batch_is_its_members(model):
+    images, texts = pictures(9), [TEMPLATE.format(concept.name) for concept in demo_classes()]
+    whole = model.images(images)
+    np.testing.assert_allclose(whole, model.images(images, batch=1), atol=1e-5)
+    np.testing.assert_array_equal(whole, model.images(images))
+    np.testing.assert_allclose(model.texts(texts), np.concatenate([model.texts([t]) for t in texts]), atol=1e-5)
+    assert np.ptp(whole, axis=0).max() > 0.1
+
+
+def test_any_text_has_an_embedding(model):
+    odd = ["", " ", "star", "STAR", "zebra", "☂ naïve 漢字 🙂", "x" * 5000, "word " * 500, "[PAD]", "\x00\n"]
+    embedded = model.texts(odd)
+    assert np.isfinite(embedded).all()
+    np.testing.assert_array_equal(embedded[2], embedded[3])
+    # A word that means nothing to the model changes less than one that does.
+    plain, disturbed, other = model.texts(
+        ["a photo of a red star.", "a photo of a qwrtz red star.", "a photo of a blue cup."]
+    )
+    assert plain @ disturbed > plain @ other + 0.2
+
+
+def test_zero_shot_is_between_chance_and_perfect(model, text, shifted):
+    accuracy = zero_shot(*shifted[1], text)
+    assert 0.4 <= accuracy <= 0.8
+    assert accuracy > 8 / len(text)
+
+
+def test_the_training_domain_is_easier(model, text, shifted):
+    images, labels = rendered_task(8, 103, "plain")
+    assert zero_shot(model.images(images), labels, text) > zero_shot(*shifted[1], text) + 0.1
+
+
+@pytest.mark.parametrize("shots", [1, 4])
+def test_lpplusplus_improves_on_zero_shot_and_on_the_visual_probe(text, shifted, shots):
+    pool, test = shifted
+    with_text, visual = np.mean([accuracies(pool, test, text, shots, seed) for seed in range(4)], axis=0)
+    assert with_text > zero_shot(*test, text) + 0.01
+    assert with_text > visual + 0.01
+
+
+def test_pairs_that_training_never_showed_are_understood(model):
+    """The colour and the shape of a held-out pair are each recognised, against all pairs that share one of them."""
+    rng = np.random.default_rng(9)
+    right = []
+    for colour, shape in HELD_OUT_PAIRS:
+        scene = Scene(Thing(shape, colour), size="large", background="white" if colour != "white" else "blue")
+        rivals = [f"{colour} {s}" for s in ("star", "cup", "ring", "key") if s != shape]
+        rivals += [f"{c} {shape}" for c in ("red", "green", "blue", "black") if c != colour]
+        text = model.texts([TEMPLATE.format(name) for name in [f"{colour} {shape}", *rivals]])
+        scores = model.images([render(scene, rng) for _ in range(4)]) @ text.T
+        right.append(np.mean(scores.argmax(axis=1) == 0))
+    assert np.mean(right) > 0.5, "chance is below 0.15"
+
+
+def test_model_card_has_the_measured_figures(model, text, shifted):
+    """The card's zero-shot figure is that of this model: within sampling error of a fresh measurement."""
+    card = (Path(FOLDER) / "README.md").read_text()
+    line = next(line for line in card.splitlines() if line.startswith("| zero-shot, shifted domain"))
+    stated = float(line.split("|")[2].strip().removesuffix(" %"))
+    assert abs(stated - 100 * zero_shot(*shifted[1], text)) < 9
