@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
-import click
 import typer
 
 from .. import __version__
+from ..encoders import EncoderError
 from .console import complain
 from .demo import demo
 from .embed import embed
@@ -42,38 +45,31 @@ def _options(
     """Few-shot image classification with LP++: a folder of photos in, a classifier out."""
 
 
-for command in (demo, train, predict, evaluate, embed, inspect, encoders):
-    app.command()(command)
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with errors as one line on standard error and an exit status: 1, or 130 after Ctrl-C."""
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            complain("interrupted; nothing half-written is left, and finished embeddings of a store are kept.")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Nobody reads on: exit without a word.
+            raise typer.Exit(1) from None
+        except Exception as error:
+            if options.get("debug"):
+                traceback.print_exc()
+            expected = isinstance(error, ValueError | OSError | EncoderError | ImportError)
+            what = str(error) if expected and str(error) else f"{type(error).__name__}: {error}"
+            complain(what if expected else f"{what} (this is a bug: please report it with what --debug prints)")
+            raise typer.Exit(1) from None
+
+    return run
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns the exit status."""
-    debug = "--debug" in arguments
-    try:
-        status = app(list(arguments), standalone_mode=False)
-    except click.exceptions.Abort:
-        return _interrupted()
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except KeyboardInterrupt:
-        return _interrupted()
-    except BrokenPipeError:
-        sys.stderr.close()  # The reader of our output has gone; saying so to it would fail again.
-        return 1
-    except (ValueError, OSError, RuntimeError, ImportError) as error:
-        if debug:
-            traceback.print_exc()
-        complain(str(error) or repr(error))
-        return 1
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        complain(f"{type(error).__name__}: {error}. This is a bug; with --debug it shows where.")
-        return 1
-    return status if isinstance(status, int) else 0
-
-
-def _interrupted() -> int:
-    complain("interrupted; nothing half-written is left, and finished embeddings of a store are kept.")
-    return 130
+for _command in (demo, train, predict, evaluate, embed, inspect, encoders):
+    app.command()(guarded(_command))

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-WIDTH = 100
+WIDTH = 140
 """Where there is no terminal to ask."""
 
 
@@ -27,9 +27,11 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDTH)
 
 
-def say(text: str) -> None:
-    """A line for people, in rich's markup."""
-    out().print(text, soft_wrap=True)
+def say(text: str, *values: object) -> None:
+    """A line for people, in rich's markup; `values` fill its places {} as they are, brackets and all."""
+    first, *rest = text.split("{}")
+    filled = first + "".join(escape(str(value)) + part for value, part in zip(values, rest, strict=True))
+    out().print(filled, soft_wrap=True)
 
 
 def complain(text: str) -> None:
@@ -56,6 +58,11 @@ def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
     return made
 
 
+def add_row(shown: Table, *cells: object) -> None:
+    """A row of cells as they are, brackets and all."""
+    shown.add_row(*(escape(str(cell)) for cell in cells))
+
+
 def percent(part: float | None) -> str:
     """0.913 as "91.3 %"."""
     return "–" if part is None else f"{100 * part:.1f} %"
@@ -65,7 +72,8 @@ def percent(part: float | None) -> str:
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error; the function it gives is told `(done, total)`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err(), transient=True) as progress:
+    console = err()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)
 
         def told(done: int, total: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import numpy as np
 import typer
 
-from .console import bar, out, percent, say, show_json, table
+from .console import add_row, bar, out, percent, say, show_json, table
 from .options import Debug, Json
 
 if TYPE_CHECKING:
@@ -83,17 +83,20 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     shown = table("Accuracy on the test pictures, by examples a class", "", *(str(s) for s in SHOTS),
                   right=tuple(str(s) for s in SHOTS))  # fmt: skip
     for name, row in curve.items():
-        shown.add_row(name, *(percent(row[str(s)]) for s in SHOTS))
+        add_row(shown, name, *(percent(row[str(s)]) for s in SHOTS))
     out().print(shown)
     guesses = table("Some new pictures", "picture", "answer")
     for path, answer in zip(new, answers, strict=True):
-        guesses.add_row("/".join(Path(path).parts[-2:]), answer)
+        add_row(guesses, "/".join(Path(path).parts[-2:]), answer)
     out().print(guesses)
     say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all {SHOTS[-1]} examples, after saving and loading.")
     if kept:
-        say(f"Kept: {photos}, {test}, {model}, {', '.join(str(file) for file in files)}")
+        say("Kept: {}", ", ".join(str(path) for path in (photos, test, model, *files)))
     say("With your own photos, one folder a class:")
-    say('  lpp train photos/ -o birds.lpp --encoder open_clip:ViT-B-32/openai --template "a photo of a {}, a bird."')
+    command = (
+        '  lpp train photos/ -o birds.lpp --encoder open_clip:ViT-B-32/openai --template "a photo of a {}, a bird."'
+    )
+    say("{}", command)
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 
@@ -107,9 +110,7 @@ def _draw(photos: Path, test: Path) -> None:
         progress(2, 2)
 
 
-def _curve(
-    clf: ImageClassifier, test: Gathered, progress: Callable[[int, int], None]
-) -> dict[str, dict[str, float]]:
+def _curve(clf: ImageClassifier, test: Gathered, progress: Callable[[int, int], None]) -> dict[str, dict[str, float]]:
     """Test accuracy of the names alone, the examples alone, and both, by examples a class."""
     from ..methods import ZeroShot
     from ..probe import LPPlusPlus

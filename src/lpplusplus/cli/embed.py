@@ -29,9 +29,7 @@ def embed(
     images = open_images(source, labels=labels)
     opened = open_encoder(encoder)
     with bar("Embedding") as progress:
-        found = embed_images(
-            images, opened, store=output, views=views, on_error=on_error.value, progress=progress
-        )
+        found = embed_images(images, opened, store=output, views=views, on_error=on_error.value, progress=progress)
     for problem in found.skipped:
         warn(f"skipped: {problem}")
     if as_json:
@@ -51,6 +49,7 @@ def embed(
         )
         return
     say(
-        f"[bold]{output}[/]: {len(found.X)} images of {len(found.classes)} classes, {found.X.shape[2]} dimensions, "
-        f"{found.computed} computed now, {found.reused} reused, {len(found.skipped)} skipped"
+        f"[bold]{{}}[/]: {len(found.X)} images of {len(found.classes)} classes, {found.X.shape[2]} dimensions, "
+        f"{found.computed} computed now, {found.reused} reused, {len(found.skipped)} skipped",
+        output,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from .console import out, show_json, table
+from .console import add_row, out, show_json, table
 from .options import Debug, Json
 
 
@@ -18,5 +18,5 @@ def encoders(as_json: Json = False, debug: Debug = False) -> None:
         return
     shown = table("", "--encoder", "what it is", "needs", "usable here")
     for row in rows:
-        shown.add_row(row.scheme, row.about, f"lpplusplus\\[{row.needs}]", "yes" if row.usable else "no")
+        add_row(shown, row.scheme, row.about, f"lpplusplus[{row.needs}]", "yes" if row.usable else "no")
     out().print(shown)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from .console import bar, out, percent, say, show_json, table
+from .console import add_row, bar, out, percent, say, show_json, table
 from .options import Debug, Errors, Json, Model, OnError, OtherSpec
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def evaluate(
         return
     tell(result)
     for file in files:
-        say(f"written: [bold]{file}[/]")
+        say("written: [bold]{}[/]", file)
 
 
 def tell(result: Evaluation) -> None:
@@ -61,7 +61,7 @@ def tell(result: Evaluation) -> None:
     classes = table("By class, the weakest first", "class", "images", "recognised", "right when said",
                     right=("images", "recognised", "right when said"))  # fmt: skip
     for score in sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall):
-        classes.add_row(score.label, str(score.images), percent(score.recall), percent(score.precision))
+        add_row(classes, score.label, str(score.images), percent(score.recall), percent(score.precision))
     out().print(classes)
     if len(result.classes) <= MATRIX_UP_TO:
         _matrix(result)
@@ -69,14 +69,14 @@ def tell(result: Evaluation) -> None:
     if confused:
         mistakes = table("Most frequent mistakes", "truth", "answer", "images", right=("images",))
         for truth, answer, images in confused:
-            mistakes.add_row(truth, answer, str(images))
+            add_row(mistakes, truth, answer, str(images))
         out().print(mistakes)
     reliability = table(
         f"Reliability: when it says p, is it right p of the time? (error {percent(result.calibration_error)})",
         "says", "is right", "images", "", right=("says", "is right", "images"))  # fmt: skip
     for confidence, accuracy, images in result.reliability.tolist():
         bars = "█" * round(20 * accuracy)
-        reliability.add_row(percent(confidence), percent(accuracy), f"{images:.0f}", bars)
+        add_row(reliability, percent(confidence), percent(accuracy), f"{images:.0f}", bars)
     out().print(reliability)
 
 
@@ -84,6 +84,5 @@ def _matrix(result: Evaluation) -> None:
     numbers = [str(i) for i in range(1, len(result.classes) + 1)]
     matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
     for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):
-        cells = [("[bold]" + str(n) + "[/]" if i + 1 == int(number) else str(n)) if n else "·" for i, n in enumerate(row)]
-        matrix.add_row(f"{number} {score.label}", *cells)
+        add_row(matrix, f"{number} {score.label}", *(n or "·" for n in row))
     out().print(matrix)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import out, show_json, table
+from .console import add_row, out, show_json, table
 from .options import Debug, Json
 
 
@@ -23,7 +23,7 @@ def inspect(
         return
     shown = table(str(path), "", "")
     for key, value in about.items():
-        shown.add_row(key.replace("_", " "), _short(value))
+        add_row(shown, key.replace("_", " "), _short(value))
     out().print(shown)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import bar, out, percent, show_json, table, warn
+from .console import add_row, bar, out, percent, show_json, table, warn
 from .options import Debug, Errors, Json, Model, OnError, OtherSpec
 
 
@@ -58,5 +58,5 @@ def predict(
         shown = table("", "image", *(f"{rank}." for rank in range(1, order.shape[1] + 1)))
         for answer in answers:
             guesses = (f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"])
-            shown.add_row(answer["path"], *guesses)
+            add_row(shown, answer["path"], *guesses)
         out().print(shown)

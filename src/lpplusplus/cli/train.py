@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .console import bar, out, percent, say, show_json, table, warn
+from .console import add_row, bar, out, percent, say, show_json, table, warn
 from .options import Debug, Errors, Json, OnError, Spec, Views
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ def train(
     encoder: Spec = "embedded",
     template: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--template", "-t", help='Sentence with {} for the class name; several are averaged. Default "a photo of a {}."'),  # noqa: E501
+        typer.Option(
+            "--template",
+            "-t",
+            help='Sentence with {} for the class name; several are averaged. Default "a photo of a {}."',
+        ),
     ] = None,
     classes: Annotated[
         Optional[Path],  # noqa: UP045
@@ -101,30 +105,35 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
     """What was learned, for people."""
     support = clf.support_
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
-    say(f"[bold]{output}[/]: {len(clf.classes_)} classes from {len(support)} images{kind}")
+    say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)
     if insight.accuracy is None:
         say("Accuracy not measured: a class has a single image, and there are no validation images (--val).")
     else:
         shown = table("", f"accuracy by {insight.measured}", "", right=("",))
         if insight.zero_shot_accuracy is not None:
-            shown.add_row("class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
-        shown.add_row("this classifier", percent(insight.accuracy))
+            add_row(shown, "class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
+        add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
     if insight.weakest:
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
-        say(f"[bold]Weakest classes:[/] {weak}. More, or clearer, examples would help most here.")
+        say("[bold]Weakest classes:[/] {}. More, or clearer, examples would help most here.", weak)
     if insight.doubtful_names:
         say(
-            f"[bold]Names that the encoder seems not to understand:[/] {', '.join(insight.doubtful_names[:10])}. Try "
-            f"other words with --classes, or another --template."
+            "[bold]Names that the encoder seems not to understand:[/] {}. Try other words with --classes, or another "
+            "--template.",
+            ", ".join(insight.doubtful_names[:10]),
         )
     for twins in insight.twins:
         say(
-            f"[bold]Almost the same image in two classes:[/] {twins.first} ({twins.first_label}) and {twins.second} "
-            f"({twins.second_label}), cosine {twins.cosine:.3f}"
+            "[bold]Almost the same image in two classes:[/] {} ({}) and {} ({}), cosine {}",
+            twins.first,
+            twins.first_label,
+            twins.second,
+            twins.second_label,
+            twins.cosine,
         )
     if clf.origin_ is not None and clf.origin_.spec == "embedded":
-        say("[dim]The embedded encoder is a demonstration model: for real photos name a CLIP model (lpp encoders).[/]")
+        say("The embedded encoder is a demonstration model: for real photos name a CLIP model (lpp encoders).")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:
