@@ -94,4 +94,4 @@ def _imports(file, source):
             if node.module:
                 yield node.module.split(".")[0]
             else:
-                yield from (alias.name for alias in node.names)
+                yield from (alias.name for alias in node.names if alias.name != "__version__")
