@@ -13,14 +13,13 @@ import argparse
 import json
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from sklearn.base import clone
 
 from lpplusplus import ClipAdapter, LinearProbe, LPPlusPlus, TipAdapter, TipAdapterF, TipAdapterFStar, ZeroShot
 
-from .whurs19 import SHOTS, Features, draw, load
+from .whurs19 import SHOTS, Features, draw, load, tables
 
 METHODS: dict[str, tuple[Any, bool]] = {
     "Zero-shot": (ZeroShot(), True),
@@ -79,12 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         print(json.dumps(results))
         return
-    for encoder, table in results.items():
-        print(f"\n| {encoder}, mean ± std of {options.seeds} tasks | " + " | ".join(f"{s} shots" for s in SHOTS) + " |")
-        print("|---" * (len(SHOTS) + 1) + "|")
-        for name, row in table.items():
-            cells = [f"{np.mean(row[s]):.1f} ± {np.std(row[s], ddof=1):.1f}" for s in SHOTS]
-            print(f"| {name} | " + " | ".join(cells) + " |")
+    print(tables(results, options.seeds))
 
 
 if __name__ == "__main__":

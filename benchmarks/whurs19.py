@@ -108,6 +108,18 @@ def run(encoder: str, seeds: range, names: list[str] | None = None) -> dict[str,
     return table
 
 
+def tables(results: dict[str, dict[str, dict[int, list[float]]]], tasks: int) -> str:
+    """Means and standard deviations in Markdown, a table for each encoder."""
+    lines = []
+    for encoder, table in results.items():
+        shots = " | ".join(f"{s} shot{'s' * (s > 1)}" for s in SHOTS)
+        lines += ["", f"| {encoder}, mean ± std of {tasks} tasks | {shots} |", "|---" * (len(SHOTS) + 1) + "|"]
+        for name, row in table.items():
+            cells = " | ".join(f"{np.mean(row[s]):.1f} ± {np.std(row[s], ddof=1):.1f}" for s in SHOTS)
+            lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
@@ -121,12 +133,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         print(json.dumps(results))
         return
-    for encoder, table in results.items():
-        print(f"\n| {encoder}, mean ± std of {options.seeds} tasks | " + " | ".join(f"{s} shots" for s in SHOTS) + " |")
-        print("|---" * (len(SHOTS) + 1) + "|")
-        for name, row in table.items():
-            cells = [f"{np.mean(row[s]):.1f} ± {np.std(row[s], ddof=1):.1f}" for s in SHOTS]
-            print(f"| {name} | " + " | ".join(cells) + " |")
+    print(tables(results, options.seeds))
 
 
 if __name__ == "__main__":
