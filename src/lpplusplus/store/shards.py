@@ -148,6 +148,11 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     start: int
 
+    @property
+    def nbytes(self) -> int:
+        """Its length in the file."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
     def of(self, content: Any) -> NDArray[Any]:
         """The array, as a view into the file's content."""
         return np.frombuffer(content, self.dtype, math.prod(self.shape), self.start).reshape(self.shape)
