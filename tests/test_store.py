@@ -284,6 +284,25 @@ class TestStrangers:
             embed(made[0], ToyEncoder(), store=tmp_path / "site")
         assert [path.name for path in (tmp_path / "site").iterdir() if path.name != ".lock"] == ["index.json"]
 
+    def test_a_place_that_cannot_be_written(self, made, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreError, match=r"cannot be written \(Not a directory\)"):
+            embed(made[0], ToyEncoder(), store=tmp_path / "file/store")
+
+    def test_no_room_left(self, made, small, tmp_path):
+        """A limit on the size of files stops the second shard as a full disk would; the first is kept."""
+        resource = pytest.importorskip("resource")
+        embed(made[0].subset(range(4)), ToyEncoder(), store=tmp_path / "store")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+        try:
+            with pytest.raises(StoreError, match=r"cannot be written \(File too large\)"):
+                embed(made[0], ToyEncoder(), store=tmp_path / "store")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert embed(made[0], ToyEncoder(), store=tmp_path / "store").reused == 4
+        assert content(tmp_path / "store") == content(made[2])
+
     def test_a_link_in_place_of_what_is_set_aside(self, made, store, tmp_path):
         (tmp_path / "precious").mkdir()
         (store / "replaced").symlink_to(tmp_path / "precious")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..encoders import Encoder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Features:
     """All of a store in memory: X (n, V, D) float32, n labels (or None), n paths, (n, 32) hashes of the files."""
 
