@@ -12,6 +12,7 @@ from pathlib import Path
 
 import lpplusplus.embedding
 from lpplusplus.sources import from_folder
+from lpplusplus.store import FeatureStore, StoreError
 from pictures import make_folder
 from toy_encoder import ToyEncoder
 
@@ -25,6 +26,15 @@ def run(images, store):
 
 def content(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def usable(store):
+    """What a reader would see now, or None where it is told that the store is not whole."""
+    try:
+        features = FeatureStore(store).load()
+    except StoreError:
+        return None
+    return features.paths, features.labels.tolist(), features.X.tobytes()
 
 
 def killed_before_step(step, images, store):
@@ -83,6 +93,7 @@ def main(kind, work):
         step += 1
         reset(store)
         lived = killed_before_step(step, images, store)
+        assert usable(store) in (None, usable(start), usable(expected)), f"a wrong store after a kill before {step}"
         ENCODER.batches.clear()
         again = run(images, store)
         assert content(store) == content(expected), f"killed before step {step}"

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -284,6 +286,25 @@ class TestStrangers:
             embed(made[0], ToyEncoder(), store=tmp_path / "site")
         assert [path.name for path in (tmp_path / "site").iterdir() if path.name != ".lock"] == ["index.json"]
 
+    def test_a_place_that_cannot_be_written(self, made, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreError, match=r"cannot be written \(Not a directory\)"):
+            embed(made[0], ToyEncoder(), store=tmp_path / "file/store")
+
+    def test_no_room_left(self, made, small, tmp_path):
+        """A limit on the size of files stops the second shard as a full disk would; the first is kept."""
+        resource = pytest.importorskip("resource")
+        embed(made[0].subset(range(4)), ToyEncoder(), store=tmp_path / "store")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+        try:
+            with pytest.raises(StoreError, match=r"cannot be written \(File too large\)"):
+                embed(made[0], ToyEncoder(), store=tmp_path / "store")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert embed(made[0], ToyEncoder(), store=tmp_path / "store").reused == 4
+        assert content(tmp_path / "store") == content(made[2])
+
     def test_a_link_in_place_of_what_is_set_aside(self, made, store, tmp_path):
         (tmp_path / "precious").mkdir()
         (store / "replaced").symlink_to(tmp_path / "precious")
@@ -417,3 +438,16 @@ def test_paths_with_odd_bytes_are_embedded(tmp_path, small):
     picture().save(tmp_path / name)
     done = embed(from_list([tmp_path / name]), ToyEncoder(), store=tmp_path / "store")
     assert FeatureStore(tmp_path / "store").load().paths == done.paths == [(tmp_path / name).as_posix()]
+
+
+def test_reading_features_needs_no_pillow(made):
+    """Who has features, not pictures, need not install what decodes them."""
+    code = (
+        "import sys\n"
+        "from lpplusplus.sources import read_arrays, sample_shots\n"
+        "from lpplusplus.store import FeatureStore\n"
+        f"rows = len(FeatureStore({str(made[2])!r}).load().X)\n"
+        "print(rows, [name for name in ('PIL', 'torch', 'sklearn') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "14 []"

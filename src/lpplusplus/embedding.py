@@ -39,7 +39,7 @@ from .store.shards import list_digest
 Progress = Callable[[int, int], object]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Embedded:
     """Embeddings of an `ImageSet`.
 

@@ -192,7 +192,9 @@ def _upright_rgb(image: Image.Image, limits: Limits, path: str | PathLike[str]) 
 
 
 def _orientation(image: Image.Image) -> int | None:
-    """EXIF orientation after loading: Pillow turns TIFF by itself then, and forgets the tag."""
+    """EXIF orientation that is still to be applied."""
+    if image.format == "TIFF":  # Pillow has turned it while loading; early versions of 10 keep the tag all the same.
+        return None
     try:
         value = image.getexif().get(_ORIENTATION)
     except Exception:  # Broken EXIF says nothing about the pixels; viewers show such pictures as they are.

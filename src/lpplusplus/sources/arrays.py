@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .class_names import SourceError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArraySet:
     """Arrays of one file, checked against each other.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -77,3 +78,9 @@ def displayed(names: dict[str, str], origin: str) -> dict[str, str]:
                               f"rename one.")  # fmt: skip
         first[name] = label
     return names
+
+
+def listed(labels: Sequence[str], most: int = 5) -> str:
+    """Some labels for a message."""
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(repr(label) for label in labels[:most]) + more

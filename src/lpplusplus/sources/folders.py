@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .class_names import SourceError
-from .image_set import ImageSet, Item, _listed, labelled
+from .class_names import SourceError, listed
+from .image_set import ImageSet, Item, labelled
 
 if TYPE_CHECKING:
     from ..pixels.decoding import ImageError
@@ -67,7 +67,7 @@ def _by_class(root: Path, allow_empty: bool) -> ImageSet:
         if not walk.files and not walk.problems:
             empty.append(folder.name)
     if empty and not allow_empty:
-        raise SourceError(f"{root} has class folders without images: {_listed(empty)}. Add images or remove them.")
+        raise SourceError(f"{root} has class folders without images: {listed(empty)}. Add images or remove them.")
     classes = [folder.name for folder in folders]
     return labelled(items, names, str(root), classes=classes, ignored=ignored, problems=tuple(problems))
 
@@ -93,7 +93,11 @@ class _Walk:
     def _is_new(self, folder: Path) -> bool:
         from ..pixels.decoding import ImageError
 
-        status = folder.stat()
+        try:
+            status = folder.stat()
+        except OSError as error:
+            self.problems.append(ImageError(folder, f"cannot be read ({error.strerror or error})."))
+            return False
         identity = (status.st_dev, status.st_ino)
         if identity in self._seen:
             self.problems.append(ImageError(folder, "links to a folder that is being read already: a circle of links."))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .class_names import SourceError, display_name, displayed
+from .class_names import SourceError, display_name, displayed, listed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -24,7 +24,7 @@ __all__ = ["ImageSet", "Item", "SourceError", "from_list"]
 Item: TypeAlias = "Path | Image.Image"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImageSet:
     """Pictures in a fixed order.
 
@@ -82,7 +82,7 @@ class ImageSet:
             raise SourceError("the list of class names has two lines for one class, alike but for underscores.")
         unknown = [label for label in self.classes if label not in matched]
         if unknown:
-            raise SourceError(f"{self.origin} has {_listed(unknown)}, which the list of class names does not have: "
+            raise SourceError(f"{self.origin} has {listed(unknown)}, which the list of class names does not have: "
                               f"add a line for each.")  # fmt: skip
         return replace(self, classes=tuple(matched), names=tuple(matched.values()))
 
@@ -143,8 +143,3 @@ def _item(item: Any, position: int) -> Item:
     if isinstance(item, Image.Image):
         return item
     raise SourceError(f"item {position} is a {type(item).__name__}, expected a path or a Pillow image.")
-
-
-def _listed(labels: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(repr(label) for label in labels[:most]) + more

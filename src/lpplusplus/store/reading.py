@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..encoders import Encoder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Features:
     """All of a store in memory: X (n, V, D) float32, n labels (or None), n paths, (n, 32) hashes of the files."""
 
@@ -82,9 +83,9 @@ class FeatureStore:
         ends = np.cumsum([receipt.rows for receipt in self._receipts])
 
         def read(number: int) -> tuple[list[str], list[str] | None]:
-            shard = self._shard(number, verify)
-            rows = slice(ends[number] - len(shard.embeddings), ends[number])
-            X[rows], hashes[rows] = shard.embeddings, shard.hashes
+            rows = slice(ends[number] - self._receipts[number].rows, ends[number])
+            shard = self._shard(number, X[rows], verify)
+            hashes[rows] = shard.hashes
             return shard.paths, shard.labels
 
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
@@ -99,8 +100,8 @@ class FeatureStore:
         With `verify`, every page is read once, to check it.
         """
         if verify:
-            for number in range(len(self._receipts)):
-                self._shard(number, verify=True)
+            for number, receipt in enumerate(self._receipts):
+                self._shard(number, np.empty((receipt.rows, *self.settings.shape), np.float32), verify=True)
         maps = []
         for number, receipt in enumerate(self._receipts):
             part = map_embeddings(self._file(number))
@@ -130,21 +131,45 @@ class FeatureStore:
                 f"({encoder.fingerprint}): their embeddings cannot be compared. Embed again with one of them."
             )
 
-    def _shard(self, number: int, verify: bool) -> Shard:
+    def _shard(self, number: int, out: NDArray[np.float32], verify: bool) -> Shard:
+        """Read a shard, its embeddings straight into `out`: of a large store, each byte moves once."""
         receipt, file = self._receipts[number], self._file(number)
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise self._damaged(number, f"cannot be read ({error.strerror or error})") from error
-        if len(content) != receipt.bytes or (verify and zlib.crc32(content) != receipt.crc32):
+        with self._open(number) as opened:
+            beginning = opened.read(8)
+            beginning += opened.read(min(int.from_bytes(beginning, "little"), receipt.bytes))
+            try:
+                head, tensors = parse(beginning, receipt.bytes, file)
+            except StoreError as error:
+                if zlib.crc32(beginning + opened.read()) == receipt.crc32:
+                    raise
+                raise self._damaged(number, "does not match its checksum") from error
+            place = tensors.get("embeddings")
+            if place is None or (place.dtype, place.shape) != (out.dtype, out.shape):
+                raise self._damaged(number, "does not belong to this store")
+            before = beginning + opened.read(place.start - len(beginning))
+            got = opened.readinto(out.data.cast("B")) if out.size else 0
+            after = opened.read()
+        if len(before) + got + len(after) != receipt.bytes or got != out.nbytes:
+            raise self._damaged(number, "is truncated")
+        if verify and zlib.crc32(after, zlib.crc32(out.data, zlib.crc32(before))) != receipt.crc32:
             raise self._damaged(number, "does not match its checksum")
-        head, tensors = parse(content, len(content), file)
-        shard = assemble(head, {name: tensor.of(content) for name, tensor in tensors.items()}, file)
-        expected = (receipt.rows, *self.settings.shape)
-        if shard.key != self.settings.key or shard.embeddings.shape != expected or \
-                (shard.labels is not None) != self.labelled:  # fmt: skip
+        arrays: dict[str, NDArray[Any]] = {"embeddings": out}
+        for name, tensor in tensors.items():
+            if name != "embeddings":
+                part, base = (before, 0) if tensor.start < place.start else (after, place.start + out.nbytes)
+                if tensor.start < base or tensor.start - base + tensor.nbytes > len(part):
+                    raise self._damaged(number, "has arrays that overlap")
+                arrays[name] = tensor._replace(start=tensor.start - base).of(part)
+        shard = assemble(head, arrays, file)
+        if shard.key != self.settings.key or (shard.labels is not None) != self.labelled:
             raise self._damaged(number, "does not belong to this store")
         return shard
+
+    def _open(self, number: int) -> io.FileIO:
+        try:
+            return io.FileIO(self._file(number))
+        except OSError as error:
+            raise self._damaged(number, f"cannot be read ({error.strerror or error})") from error
 
     def _file(self, number: int) -> Path:
         return self.path / shard_name(number)

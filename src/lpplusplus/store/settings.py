@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 
@@ -41,7 +42,7 @@ class Settings:
         """(V, D) of one picture."""
         return max(1, self.views), self.dim
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of all that changes an embedding."""
         parts = asdict(self)

@@ -31,7 +31,7 @@ So it shall be in every version of the format: a file of another version is newe
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "U8": np.dtype("u1")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shard:
     """Embeddings of consecutive pictures of a list, without those that could not be read.
 
@@ -147,6 +147,11 @@ class Tensor(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     start: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its length in the file."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def of(self, content: Any) -> NDArray[Any]:
         """The array, as a view into the file's content."""

@@ -66,9 +66,9 @@ class StoreWriter:
         self._cache: OrderedDict[int, NDArray[np.float32]] = OrderedDict()
 
     def __enter__(self) -> StoreWriter:
-        self._check_folder()
-        self.path.mkdir(parents=True, exist_ok=True)
-        with self._stack:
+        with self._stack, self._writing():
+            self._check_folder()
+            self.path.mkdir(parents=True, exist_ok=True)
             self._stack.enter_context(exclusive(self.path))
             self._check_version()
             self._remove_temporary()
@@ -104,23 +104,32 @@ class StoreWriter:
 
     def put(self, number: int, shard: Shard) -> None:
         """Write shard `number`; what had its name is set aside."""
-        self._remove_index()
-        if number in self._current:
-            self._set_aside(self._current.pop(number))
         path = self.path / shard_name(number)
-        receipt = write_shard(path, shard)
+        with self._writing():
+            self._remove_index()
+            if number in self._current:
+                self._set_aside(self._current.pop(number))
+            receipt = write_shard(path, shard)
         self._adopt(number, _Source(path, _without_embeddings(shard), receipt))
 
     def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> None:
         """Write the index, then remove what was set aside. Every shard of the list must be there."""
         receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
-        Index(self.settings, tuple(classes), tuple(names), labelled, receipts).write(self.path)
-        if self._aside.is_dir():
-            for file in self._aside.iterdir():
-                if _REPLACED.fullmatch(file.name):
-                    file.unlink()
-            with contextlib.suppress(OSError):  # Not empty: somebody else's files, which stay.
-                self._aside.rmdir()
+        with self._writing():
+            Index(self.settings, tuple(classes), tuple(names), labelled, receipts).write(self.path)
+            for file in _sorted(self._aside, _REPLACED):
+                file.unlink()
+        with contextlib.suppress(OSError):  # Not there, or not empty: somebody else's files, which stay.
+            self._aside.rmdir()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be written ({error.strerror or error}). What is finished is kept for the next run."
+            ) from error
 
     def _check_folder(self) -> None:
         if not self.path.exists():
