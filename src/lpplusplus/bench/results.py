@@ -1,0 +1,217 @@
+"""What a benchmark found: one SQLite file, one row for each cell, never changed once written.
+
+A cell is one data set, method, number of shots, seed and encoder under one protocol. Rows are written in one
+transaction each, so a killed run loses at most the cells under way. Several processes may share a file: a cell is
+claimed before it is run, and a claim whose owner has stopped breathing is taken over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+FILE = "results.sqlite"
+STALE_SECONDS = 60.0
+"""A claim is abandoned when its owner has not renewed it for so long."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS results (cell TEXT NOT NULL, status TEXT NOT NULL, row TEXT NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS one_success ON results (cell) WHERE status = 'ok';
+CREATE TABLE IF NOT EXISTS claims (cell TEXT PRIMARY KEY, owner TEXT NOT NULL, seen REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS draws (hash TEXT PRIMARY KEY, draw TEXT NOT NULL);
+CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON results
+    BEGIN SELECT RAISE(ABORT, 'results are never changed'); END;
+"""
+
+
+class ResultsError(ValueError):
+    """A results folder cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to run, in words that say it completely."""
+
+    dataset: str
+    backbone: str
+    method: str
+    """As the plan names it; tables have a row for each name."""
+    shots: int
+    seed: int
+    estimator: str
+    """Class of `lpplusplus`, such as "LPPlusPlus"."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    validation: bool = True
+    """Whether the method is given the validation images."""
+    protocol: dict[str, Any] = field(default_factory=dict)
+    """How tasks are drawn and prompts are written: generator, validation size, policy for scarce classes, templates."""
+
+    @property
+    def key(self) -> str:
+        """Digest of all of it."""
+        return hashlib.sha256(_canonical(asdict(self)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a cell. Times are of the fit with any search, features given; encoding is apart."""
+
+    cell: Cell
+    status: str
+    """"ok" or "failed"."""
+    accuracy: float | None = None
+    """Part of the test images right."""
+    calibration_error: float | None = None
+    fit_seconds: float | None = None
+    predict_seconds: float | None = None
+    encode_seconds: float | None = None
+    """Embedding all images of the data set; None where features came from a file."""
+    peak_mib: float | None = None
+    """Memory that the fit took beyond what was there before."""
+    selection: str = ""
+    """How the method chose what it chose, such as "validation" or "cross-validation"."""
+    chosen: float | None = None
+    """The update, epoch or C that it chose."""
+    parameter_count: int | None = None
+    black_box: bool = True
+    """Whether embeddings were enough."""
+    support_images: int = 0
+    validation_images: int = 0
+    test_images: int = 0
+    draw: str = ""
+    """Hash of the drawn indices."""
+    curve: dict[str, list[float]] = field(default_factory=dict)
+    """Columns of the fit's history."""
+    versions: dict[str, str] = field(default_factory=dict)
+    traceback: str = ""
+    finished: float = 0.0
+    """Seconds since 1970."""
+
+
+class Results:
+    """The results in a folder, made if there are none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = Results(folder)
+    ...     cell = Cell("birds", "rn50", "LP++", 4, 1, "LPPlusPlus")
+    ...     with results.claim(cell) as mine:
+    ...         if mine:
+    ...             results.add(Row(cell, "ok", accuracy=0.9))
+    ...     [row.accuracy for row in results.rows()], results.done([cell]) == {cell.key}
+    ([0.9], True)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / FILE
+        if not create and not self.path.exists():
+            raise ResultsError(f"{self.folder} has no {FILE}: run a benchmark into it first.")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        with self._connect() as database:
+            try:
+                database.executescript(_TABLES)
+                database.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
+                (found,) = database.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
+            except sqlite3.DatabaseError as error:
+                raise ResultsError(f"{self.path} is not a results file ({error}): move it away.") from error
+        if found != str(FORMAT):
+            raise ResultsError(f"{self.path} has format {found}, this lpplusplus reads {FORMAT}: upgrade lpplusplus.")
+
+    def rows(self, *, failed: bool = False) -> list[Row]:
+        """All successes, or the last failure of each cell without a success, in the order they were written."""
+        with self._connect() as database:
+            found = database.execute("SELECT cell, status, row FROM results ORDER BY rowid").fetchall()
+        if not failed:
+            return [_row(text) for _, status, text in found if status == "ok"]
+        solved = {cell for cell, status, _ in found if status == "ok"}
+        last = {cell: text for cell, status, text in found if status != "ok" and cell not in solved}
+        return [_row(text) for text in last.values()]
+
+    def done(self, cells: Iterable[Cell]) -> set[str]:
+        """Keys of those cells that have succeeded."""
+        with self._connect() as database:
+            solved = {cell for (cell,) in database.execute("SELECT cell FROM results WHERE status = 'ok'")}
+        return solved & {cell.key for cell in cells}
+
+    def add(self, row: Row) -> None:
+        """Write a row; a second success of a cell is dropped, since the first one stands."""
+        with self._connect() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO results VALUES (?, ?, ?)", (row.cell.key, row.status, _canonical(asdict(row)))
+            )
+
+    @contextmanager
+    def claim(self, cell: Cell) -> Iterator[bool]:
+        """Whether the cell is ours to run: neither done nor claimed by a process that is alive."""
+        mine = self._take(cell)
+        try:
+            yield mine
+        finally:
+            if mine:
+                with self._connect() as database:
+                    database.execute("DELETE FROM claims WHERE cell = ? AND owner = ?", (cell.key, self.owner))
+
+    def renew(self) -> None:
+        """Say that we are alive; to be called more often than `STALE_SECONDS`."""
+        with self._connect() as database:
+            database.execute("UPDATE claims SET seen = ? WHERE owner = ?", (time.time(), self.owner))
+
+    def keep_draw(self, digest: str, draw: dict[str, Any]) -> None:
+        """Keep the drawn indices of a task under their hash."""
+        with self._connect() as database:
+            database.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (digest, _canonical(draw)))
+
+    def draws(self) -> dict[str, dict[str, Any]]:
+        """All drawn indices by hash."""
+        with self._connect() as database:
+            return {digest: json.loads(draw) for digest, draw in database.execute("SELECT hash, draw FROM draws")}
+
+    def _take(self, cell: Cell) -> bool:
+        now = time.time()
+        with self._connect() as database:
+            database.execute("BEGIN IMMEDIATE")
+            solved = database.execute("SELECT 1 FROM results WHERE cell = ? AND status = 'ok'", (cell.key,)).fetchone()
+            taken = database.execute(
+                "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
+            ).fetchone()
+            if solved or (taken and taken[0] != self.owner):
+                return False
+            database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
+        return True
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own, so that threads and processes share nothing but the file."""
+        database = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+        try:
+            database.execute("PRAGMA synchronous = FULL")
+            with database:
+                yield database
+        finally:
+            database.close()
+
+
+def _row(text: str) -> Row:
+    content = json.loads(text)
+    known = {one.name for one in fields(Row)}
+    cell = Cell(**content.pop("cell"))
+    return Row(cell, **{name: value for name, value in content.items() if name in known})
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
