@@ -50,6 +50,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     index_arrays: ClassVar[tuple[str, ...]] = ()
     """Those of `fitted_arrays` that hold class indices."""
     history_kind: ClassVar[type] = Journal
+    needs_torch: ClassVar[bool] = False
+    """Whether `fit` does."""
+    black_box: ClassVar[bool] = True
+    """Whether embeddings are enough, and the model that makes them is not needed."""
 
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None

@@ -108,9 +108,9 @@ class Results:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = Results(folder)
     ...     cell = Cell("birds", "rn50", "LP++", 4, 1, "LPPlusPlus")
-    ...     with results.claim(cell) as mine:
-    ...         if mine:
-    ...             results.add(Row(cell, "ok", accuracy=0.9))
+    ...     if results.claim(cell):
+    ...         results.add(Row(cell, "ok", accuracy=0.9))
+    ...         results.release([cell])
     ...     [row.accuracy for row in results.rows()], results.done([cell]) == {cell.key}
     ([0.9], True)
     """
@@ -122,13 +122,13 @@ class Results:
             raise ResultsError(f"{self.folder} has no {FILE}: run a benchmark into it first.")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        with self._connect() as database:
-            try:
+        try:
+            with self._connect() as database:
                 database.executescript(_TABLES)
                 database.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
                 (found,) = database.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-            except sqlite3.DatabaseError as error:
-                raise ResultsError(f"{self.path} is not a results file ({error}): move it away.") from error
+        except sqlite3.DatabaseError as error:
+            raise ResultsError(f"{self.path} is not a results file ({error}): move it away.") from error
         if found != str(FORMAT):
             raise ResultsError(f"{self.path} has format {found}, this lpplusplus reads {FORMAT}: upgrade lpplusplus.")
 
@@ -155,16 +155,26 @@ class Results:
                 "INSERT OR IGNORE INTO results VALUES (?, ?, ?)", (row.cell.key, row.status, _canonical(asdict(row)))
             )
 
-    @contextmanager
-    def claim(self, cell: Cell) -> Iterator[bool]:
-        """Whether the cell is ours to run: neither done nor claimed by a process that is alive."""
-        mine = self._take(cell)
-        try:
-            yield mine
-        finally:
-            if mine:
-                with self._connect() as database:
-                    database.execute("DELETE FROM claims WHERE cell = ? AND owner = ?", (cell.key, self.owner))
+    def claim(self, cell: Cell) -> bool:
+        """Take a cell to run; False if it is done, or claimed by a process that is alive."""
+        now = time.time()
+        with self._connect() as database:
+            database.execute("BEGIN IMMEDIATE")
+            solved = database.execute("SELECT 1 FROM results WHERE cell = ? AND status = 'ok'", (cell.key,)).fetchone()
+            taken = database.execute(
+                "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
+            ).fetchone()
+            if solved or (taken and taken[0] != self.owner):
+                return False
+            database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
+        return True
+
+    def release(self, cells: Iterable[Cell]) -> None:
+        """Give up our claims on some cells."""
+        with self._connect() as database:
+            database.executemany(
+                "DELETE FROM claims WHERE cell = ? AND owner = ?", [(cell.key, self.owner) for cell in cells]
+            )
 
     def renew(self) -> None:
         """Say that we are alive; to be called more often than `STALE_SECONDS`."""
@@ -180,19 +190,6 @@ class Results:
         """All drawn indices by hash."""
         with self._connect() as database:
             return {digest: json.loads(draw) for digest, draw in database.execute("SELECT hash, draw FROM draws")}
-
-    def _take(self, cell: Cell) -> bool:
-        now = time.time()
-        with self._connect() as database:
-            database.execute("BEGIN IMMEDIATE")
-            solved = database.execute("SELECT 1 FROM results WHERE cell = ? AND status = 'ok'", (cell.key,)).fetchone()
-            taken = database.execute(
-                "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
-            ).fetchone()
-            if solved or (taken and taken[0] != self.owner):
-                return False
-            database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
-        return True
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:

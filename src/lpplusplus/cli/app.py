@@ -13,6 +13,7 @@ import typer
 
 from .. import __version__
 from ..encoders import EncoderError
+from . import bench
 from .console import complain
 from .demo import demo
 from .embed import embed
@@ -73,3 +74,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 for _command in (demo, train, predict, evaluate, embed, inspect, encoders):
     app.command()(guarded(_command))
+
+_bench = typer.Typer(help="Compare methods on data sets, under one protocol.", no_args_is_help=True)
+for _command in (bench.demo, bench.run, bench.report, bench.paper, bench.datasets):
+    _bench.command()(guarded(_command))
+app.add_typer(_bench, name="bench")

@@ -93,6 +93,7 @@ class ClipAdapter(FewShotClassifier):
     }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
     fitted_scalars = ("ratio_", "epoch_")
+    needs_torch = True
 
     down_: Array
     up_: Array

@@ -208,6 +208,7 @@ class TipAdapterF(_CacheClassifier):
         "random_state": [Seed()],
     }
     fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_")
+    needs_torch = True
 
     epoch_: int
 

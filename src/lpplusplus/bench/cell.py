@@ -1,0 +1,189 @@
+"""Running one cell: fit on support and validation, then, and only then, look at the test images."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import lpplusplus
+
+from ..base import FewShotClassifier
+from ..evaluation import evaluate
+from .results import Cell, Row
+
+Matrix = NDArray[Any]
+CURVES_OF_SEED = 1
+"""Histories are kept for one task of each kind, to plot; a thousand of them would be the bulk of the file."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Some embedded images with class indices."""
+
+    X: Matrix
+    y: NDArray[np.intp]
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Examples:
+        return Examples(self.X[rows], self.y[rows])
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What one task consists of."""
+
+    support: Examples
+    validation: Examples | None
+    test: Examples
+    text: Matrix | None
+    classes: tuple[str, ...]
+    encode_seconds: float | None
+    draw: str
+
+
+def run_cell(cell: Cell, task: TaskData) -> Row:
+    """Fit, time, test; a failure becomes a row with its traceback."""
+    try:
+        return _run(cell, task)
+    except Exception:
+        return Row(
+            cell, "failed", draw=task.draw, versions=versions(), traceback=traceback.format_exc(), finished=time.time()
+        )
+
+
+def _run(cell: Cell, task: TaskData) -> Row:
+    model = build(cell)
+    names = np.array(task.classes)
+    extra: dict[str, Any] = {}
+    held = task.validation if cell.validation else None
+    if held is not None:
+        extra = {"X_val": held.X, "y_val": names[held.y]}
+    if model.needs_torch:
+        import torch  # noqa: F401 - Its import takes seconds, which are not the method's.
+    with peak_memory() as memory:
+        start = time.perf_counter()
+        model.fit(task.support.X, names[task.support.y], text=task.text, classes=list(task.classes), **extra)
+        fit_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    chances = np.asarray(model.predict_proba(task.test.X))
+    predict_seconds = time.perf_counter() - start
+    found = evaluate(chances, task.test.y, list(task.classes))
+    history = getattr(model, "history_", None)
+    curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
+    selection, chosen = choice(model, held is not None)
+    return Row(
+        cell,
+        "ok",
+        accuracy=found.accuracy,
+        calibration_error=found.calibration_error,
+        fit_seconds=fit_seconds,
+        predict_seconds=predict_seconds,
+        encode_seconds=task.encode_seconds,
+        peak_mib=memory[0],
+        selection=selection,
+        chosen=chosen,
+        parameter_count=trained_parameters(model, len(task.support)),
+        black_box=model.black_box,
+        support_images=len(task.support),
+        validation_images=0 if held is None else len(held),
+        test_images=len(task.test),
+        draw=task.draw,
+        curve={name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()},
+        versions=versions(),
+        finished=time.time(),
+    )
+
+
+def build(cell: Cell) -> FewShotClassifier:
+    """The estimator of a cell, seeded with the task's seed."""
+    kind = getattr(lpplusplus, cell.estimator, None)
+    if not (isinstance(kind, type) and issubclass(kind, FewShotClassifier)):
+        raise ValueError(f"method {cell.method!r}: lpplusplus has no estimator {cell.estimator!r}.")
+    known = kind().get_params(deep=False)
+    parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in cell.parameters.items()}
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise ValueError(f"method {cell.method!r}: {cell.estimator} has no parameter {unknown[0]!r}.")
+    if "random_state" in known:
+        parameters.setdefault("random_state", cell.seed)
+    if "encoder" in known:
+        parameters.setdefault("encoder", cell.backbone)
+    model: FewShotClassifier = kind(**parameters)
+    return model
+
+
+def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
+    """How a fitted model chose, and what: an update, an epoch, a C."""
+    given = "validation" if validated else "no validation"
+    for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):
+        if hasattr(model, attribute):
+            return f"{what} by {getattr(model, 'selection_', given)}", float(getattr(model, attribute))
+    return "nothing to choose", None
+
+
+def trained_parameters(model: FewShotClassifier, support: int) -> int:
+    """Numbers that training could change."""
+    classes, dim = len(model.classes_), model.n_features_in_
+    own = getattr(model, "parameter_count_", None)
+    if own is not None:
+        return int(own)
+    kind = type(model).__name__
+    if kind in ("TipAdapterF", "TipAdapterFStar"):
+        return support * dim
+    if kind == "ClipAdapter":
+        return int(np.size(model.down_) + np.size(model.up_))
+    if kind in ("ZeroShot", "TipAdapter") or getattr(model, "updates", None) == 0:
+        return 0
+    return classes * (dim + 1)
+
+
+def versions() -> dict[str, str]:
+    """What was installed."""
+    found = {}
+    for package in ("lpplusplus", "numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """Highest resident memory inside the block less that before it, in MiB; zero where /proc does not tell."""
+    result = [0.0]
+    before = _resident()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            result[0] = max(result[0], _resident() - before)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield result
+    finally:
+        done.set()
+        thread.join()
+        result[0] = max(result[0], _resident() - before)
+
+
+def _resident() -> float:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except (OSError, ValueError):
+        return 0.0

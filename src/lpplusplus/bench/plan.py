@@ -1,0 +1,218 @@
+"""A plan: which cells to run. A short TOML file, or one that comes with the package.
+
+name = "birds"
+datasets = ["eurosat", "oxford_pets"]       # names of the catalogue, or of [[dataset]] entries below
+backbones = ["open_clip:RN50/openai"]       # encoders; for feature files, what {backbone} in their name stands for
+methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
+shots = [1, 2, 4, 8, 16]
+tasks = 10                                  # seeds 1 … 10
+validation = "paper"                        # S images a class; "coop" for min(S, 4), "none"
+shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
+generator = "independent"                   # how tasks are drawn
+views = 0                                   # random crops of a training image; 0 for its centre
+
+[[method]]
+name = "my probe"
+estimator = "LPPlusPlus"
+parameters = { solver = "lbfgs" }
+validation = true
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .results import Cell
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+VALIDATIONS = ("paper", "coop", "none")
+SHORTAGES = ("fewer", "repeat", "error")
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run; the message names the key and what is expected."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables."""
+
+    name: str
+    estimator: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    validation: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run; see the module's description for the keys."""
+
+    name: str
+    datasets: tuple[str, ...]
+    backbones: tuple[str, ...]
+    methods: tuple[Method, ...]
+    shots: tuple[int, ...]
+    tasks: int
+    validation: str = "paper"
+    shortage: str = "fewer"
+    generator: str = "independent"
+    views: int = 0
+    declared: tuple[Mapping[str, Any], ...] = ()
+    """Data sets that the plan itself describes, with the keys of the catalogue."""
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """What decides a task besides its names."""
+        return {
+            "validation": self.validation,
+            "shortage": self.shortage,
+            "generator": self.generator,
+            "views": self.views,
+        }
+
+    def cells(self, dataset: str, backbone: str) -> Iterator[Cell]:
+        """All cells of one data set seen by one encoder: task by task, so that tables fill evenly."""
+        for seed in range(1, self.tasks + 1):
+            for shots in self.shots:
+                for method in self.methods:
+                    yield Cell(
+                        dataset,
+                        backbone,
+                        method.name,
+                        shots,
+                        seed,
+                        method.estimator,
+                        dict(method.parameters),
+                        method.validation and self.validation != "none",
+                        self.protocol,
+                    )
+
+    def __len__(self) -> int:
+        return len(self.datasets) * len(self.backbones) * len(self.methods) * len(self.shots) * self.tasks
+
+
+def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
+    """Read a plan from a file, or by the name of one in the package; `changes` replace its keys.
+
+    Examples
+    --------
+    >>> plan = read_plan("demo", tasks=2)
+    >>> plan.tasks, plan.shots
+    (2, (1, 2, 4, 8, 16))
+    """
+    shipped = resources.files(__package__) / "plans" / f"{os.fspath(path)}.toml"
+    if Path(path).exists():
+        text = Path(path).read_text(encoding="utf-8")
+    elif shipped.is_file():
+        text = shipped.read_text(encoding="utf-8")
+    else:
+        raise PlanError(
+            f"there is no plan {os.fspath(path)!r}: name a .toml file, or one of {', '.join(shipped_plans())}."
+        )
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(f"{os.fspath(path)} is not TOML: {error}.") from error
+    return parse_plan(content | changes, os.fspath(path))
+
+
+def shipped_plans() -> list[str]:
+    """Names of the plans in the package."""
+    folder = resources.files(__package__) / "plans"
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
+    """Check the content of a plan's file."""
+    known = {"name", "datasets", "backbones", "methods", "shots", "tasks", "validation", "shortage", "generator",
+             "views", "dataset", "method"}  # fmt: skip
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
+    declared = tuple(content.get("dataset", ()))
+    own = {str(entry.get("name")): entry for entry in declared}
+    shots = _numbers(content, "shots", where, (1, 2, 4, 8, 16))
+    plan = Plan(
+        name=str(content.get("name", Path(where).stem)),
+        datasets=_words(content, "datasets", where, tuple(own)),
+        backbones=_words(content, "backbones", where, ()),
+        methods=_methods(content, where),
+        shots=shots,
+        tasks=_number(content, "tasks", where, 10, 1),
+        validation=_choice(content, "validation", where, VALIDATIONS),
+        shortage=_choice(content, "shortage", where, SHORTAGES),
+        generator=str(content.get("generator", "independent")),
+        views=_number(content, "views", where, 0, 0),
+        declared=declared,
+    )
+    for key in ("datasets", "backbones", "methods"):
+        if not getattr(plan, key):
+            raise PlanError(f"{where}: {key} is empty: name at least one.")
+    return plan
+
+
+def _methods(content: Mapping[str, Any], where: str) -> tuple[Method, ...]:
+    catalogue = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
+    known = {name: _method(name, entry, "methods.toml") for name, entry in catalogue["methods"].items()}
+    own = {str(entry.get("name")): _method(str(entry.get("name")), entry, where) for entry in content.get("method", ())}
+    known |= own
+    groups: dict[str, list[str]] = catalogue["groups"]
+    chosen: dict[str, Method] = {}
+    for word in _words(content, "methods", where, tuple(own)):
+        names = groups.get(word, [word])
+        for name in names:
+            if name not in known:
+                raise PlanError(f"{where}: there is no method {name!r}; known are {', '.join([*groups, *known])}.")
+            chosen[name] = known[name]
+    return tuple(chosen.values())
+
+
+def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
+    unknown = sorted(set(entry) - {"name", "estimator", "parameters", "validation"})
+    if unknown or "estimator" not in entry or not name:
+        raise PlanError(f"{where}: method {name!r} has keys {sorted(entry)}; expected name, estimator, parameters, "
+                        f"validation.")  # fmt: skip
+    return Method(name, str(entry["estimator"]), dict(entry.get("parameters", {})), bool(entry.get("validation", True)))
+
+
+def _words(content: Mapping[str, Any], key: str, where: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    value = content.get(key, default)
+    value = (value,) if isinstance(value, str) else value
+    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+        raise PlanError(f"{where}: {key} must be a list of names.")
+    return tuple(dict.fromkeys(value))
+
+
+def _numbers(content: Mapping[str, Any], key: str, where: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    value = content.get(key, default)
+    if not isinstance(value, list | tuple) or not value or not all(_whole(number, 1) for number in value):
+        raise PlanError(f"{where}: {key} must be a list of whole numbers from 1.")
+    return tuple(value)
+
+
+def _number(content: Mapping[str, Any], key: str, where: str, default: int, low: int) -> int:
+    value = content.get(key, default)
+    if not _whole(value, low):
+        raise PlanError(f"{where}: {key} must be a whole number from {low}, got {value!r}.")
+    return int(value)
+
+
+def _whole(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _choice(content: Mapping[str, Any], key: str, where: str, allowed: tuple[str, ...]) -> str:
+    value = content.get(key, allowed[0])
+    if value not in allowed:
+        raise PlanError(f"{where}: {key}={value!r} must be one of {', '.join(allowed)}.")
+    return str(value)

@@ -1,0 +1,144 @@
+"""Running a plan: every cell that is missing, in parallel, one thread each; stop it at any moment and start it again."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from joblib import Parallel, cpu_count, delayed, parallel_config
+
+from .cell import run_cell, versions
+from .plan import Plan
+from .problems import Problem, Sources
+from .results import STALE_SECONDS, Cell, Results, Row
+from .tasks import Draw
+
+Progress = Callable[[int, int, str], object]
+"""Told how many cells are done, of how many, and what is being done."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did."""
+
+    cells: int
+    already: int
+    run: int
+    failed: int
+    method_seconds: float
+    """Time inside the methods, summed over cells."""
+    seconds: float
+    workers: int
+
+    @property
+    def overhead(self) -> float | None:
+        """Part of the workers' time that was not the methods'; None when nothing was run."""
+        return 1 - self.method_seconds / (self.seconds * self.workers) if self.run else None
+
+
+def run_plan(
+    plan: Plan, results: Results, sources: Sources, *, n_jobs: int | None = None, progress: Progress | None = None
+) -> Summary:
+    """Run the cells of `plan` that `results` does not have.
+
+    Parameters
+    ----------
+    plan, results
+        What to run and where to keep it.
+    sources
+        Where data sets come from and where their embeddings are kept.
+    n_jobs
+        Cells at once, each with one thread; as many as there are cores by default.
+    progress
+        See `Progress`.
+    """
+    workers = n_jobs or cpu_count()
+    total, done, failed, already, inside = len(plan), 0, 0, 0, 0.0
+    start = time.perf_counter()
+
+    def tell(what: str) -> None:
+        if progress is not None:
+            progress(done, total, what)
+
+    with _heartbeat(results):
+        for dataset in plan.datasets:
+            for backbone in plan.backbones:
+                cells = list(plan.cells(dataset, backbone))
+                solved = results.done(cells)
+                missing = [cell for cell in cells if cell.key not in solved]
+                done += len(solved)
+                already += len(solved)
+                tell(f"{dataset}, {backbone}")
+                for row in _rows(plan, missing, results, sources, workers, lambda what: tell(what)):
+                    done += 1
+                    failed += row.status != "ok"
+                    inside += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
+                    tell(f"{dataset}, {backbone}: {row.cell.method}")
+    return Summary(total, already, done - already, failed, inside, time.perf_counter() - start, workers)
+
+
+def _rows(
+    plan: Plan,
+    missing: Sequence[Cell],
+    results: Results,
+    sources: Sources,
+    workers: int,
+    tell: Callable[[str], None],
+) -> Iterator[Row]:
+    """Run the missing cells of one data set and encoder; each is written before it is handed out."""
+    if not missing:
+        return
+    try:
+        problem = sources.problem(plan, missing[0].dataset, missing[0].backbone, tell)
+        draws = {(cell.shots, cell.seed): problem.draw(cell) for cell in missing}
+    except Exception:
+        for cell in missing:
+            row = Row(cell, "failed", versions=versions(), traceback=traceback.format_exc(), finished=time.time())
+            results.add(row)
+            yield row
+        return
+    for draw in draws.values():
+        results.keep_draw(draw.digest, draw.as_dict())
+    claimed: list[Cell] = []
+
+    def jobs() -> Iterator[tuple[Callable[..., Row], tuple[Problem, Cell, Draw], dict[str, object]]]:
+        for cell in missing:
+            if results.claim(cell):
+                claimed.append(cell)
+                yield delayed(_work)(problem, cell, draws[cell.shots, cell.seed])
+
+    try:
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=2 * workers, batch_size=1)
+            for row in pool(jobs()):
+                results.add(row)
+                results.release([row.cell])
+                yield row
+    finally:
+        results.release(claimed)
+
+
+def _work(problem: Problem, cell: Cell, draw: Draw) -> Row:
+    return run_cell(cell, problem.task(draw))
+
+
+@contextmanager
+def _heartbeat(results: Results) -> Iterator[None]:
+    """Renew our claims while the block runs."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(STALE_SECONDS / 4):
+            results.renew()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,201 @@
+"""`lpp bench`: the fair benchmark."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from .console import add_row, bar, out, percent, say, show_json, table, warn
+from .options import Debug, Json
+
+if TYPE_CHECKING:
+    from ..bench.plan import Plan
+    from ..bench.results import Results
+    from ..bench.runner import Summary
+
+Root = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--root", help="Folder with the data sets, one folder each, as CoOp has them."),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.", show_default=False)]
+Jobs = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--jobs", "-j", min=1, help="Cells at once; default as many as there are cores."),
+]
+Tasks = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--tasks", min=1, help="Tasks for each number of shots, instead of the plan's."),
+]
+
+
+class Format(str, Enum):
+    """Of a report."""
+
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+    csv = "csv"
+    json = "json"
+
+
+def run(
+    plan: Annotated[
+        str, typer.Argument(help="A .toml file, or the name of a plan of the package.", show_default=False)
+    ],
+    output: Output,
+    root: Root = None,
+    jobs: Jobs = None,
+    tasks: Tasks = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing."""
+    from ..bench.plan import read_plan
+
+    changes = {} if tasks is None else {"tasks": tasks}
+    _run(read_plan(plan, **changes), output, root, jobs, as_json)
+
+
+def paper(
+    output: Output, root: Root = None, jobs: Jobs = None, tasks: Tasks = None, as_json: Json = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Run the paper's grid: eleven data sets, thirteen methods, 1 to 16 shots, ten tasks, RN50."""
+    run("paper", output, root, jobs, tasks, as_json, debug)
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
+    jobs: Jobs = None,
+    tasks: Tasks = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare all feature-level methods on the package's own pictures, with tables and figures, in minutes."""
+    from ..bench.plan import read_plan
+    from ..bench.report import write_report
+    from ..bench.results import Results
+
+    changes = {} if tasks is None else {"tasks": tasks}
+    _run(read_plan("demo", **changes), output, None, jobs, as_json)
+    files = write_report(Results(output, create=False), output / "report", "html")
+    if not as_json:
+        say("report: [bold]{}[/]", files[0])
+
+
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = Format.markdown,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", help="Folder for the report and its figures; default, print the tables."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Tables in the paper's shape, with the published figures beside ours."""
+    from ..bench import report as reports
+    from ..bench.results import Results
+
+    opened = Results(results, create=False)
+    if output is None:
+        print(reports.report(opened, form.value))
+        return
+    for file in reports.write_report(opened, output, form.value):
+        say("written: [bold]{}[/]", file)
+
+
+def datasets(root: Root = None, as_json: Json = False, debug: Debug = False) -> None:
+    """What data sets there are, which are here, and how to get the others."""
+    from ..bench.datasets import catalogue
+
+    rows: list[dict[str, Any]] = []
+    for entry in catalogue():
+        status = None if root is None else entry.status(root)
+        rows.append(
+            {
+                "name": entry.name,
+                "title": entry.title,
+                "folder": entry.folder,
+                "classes": entry.classes,
+                "present": None if status is None else status.present,
+                "problems": [] if status is None else list(status.problems),
+                "how_to_get": entry.how_to_get,
+            }
+        )
+    if as_json:
+        show_json(rows)
+        return
+    shown = table("", "name", "classes", "folder", "here", "what to do", right=("classes",))
+    for row in rows:
+        here = "–" if row["present"] is None else "yes" if row["present"] else "no"
+        todo = "" if row["present"] else "; ".join(row["problems"][:2]) or row["how_to_get"]
+        add_row(shown, row["name"], row["classes"], row["folder"], here, todo)
+    out().print(shown)
+
+
+def _run(plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool) -> None:
+    from ..bench.problems import Sources
+    from ..bench.results import Results
+    from ..bench.runner import run_plan
+
+    results = Results(output)
+    with bar(plan.name) as progress:
+        summary = run_plan(
+            plan,
+            results,
+            Sources(root, output / "features"),
+            n_jobs=jobs,
+            progress=lambda done, total, _: progress(done, total),
+        )
+    _tell(plan, results, summary, as_json)
+
+
+def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None:
+    failures = [row for row in results.rows(failed=True) if row.cell.dataset in plan.datasets]
+    if as_json:
+        show_json(
+            {
+                **vars(summary),
+                "overhead": summary.overhead,
+                "results": str(results.path),
+                "failures": [
+                    {"cell": vars(row.cell), "error": row.traceback.strip().splitlines()[-1]} for row in failures
+                ],
+            }
+        )
+    else:
+        say(
+            "[bold]{}[/]: {} cells, {} there already, {} run now in {} s ({} s inside the methods), {} failed",
+            results.path,
+            summary.cells,
+            summary.already,
+            summary.run,
+            f"{summary.seconds:.0f}",
+            f"{summary.method_seconds:.0f}",
+            summary.failed,
+        )
+        _averages(plan, results)
+    reasons = {row.traceback.strip().splitlines()[-1] for row in failures}
+    for reason in sorted(reasons)[:5]:
+        warn(f"failed: {reason}")
+    if failures:
+        raise typer.Exit(1)
+
+
+def _averages(plan: Plan, results: Results) -> None:
+    """Mean test accuracy of each method by shots, over data sets and tasks."""
+    import numpy as np
+
+    wanted = {cell.key for d in plan.datasets for b in plan.backbones for cell in plan.cells(d, b)}
+    rows = [row for row in results.rows() if row.cell.key in wanted]
+    shown = table("Mean test accuracy", "method", *(str(s) for s in plan.shots), right=tuple(map(str, plan.shots)))
+    for method in plan.methods:
+        cells: list[str] = []
+        for shots in plan.shots:
+            found = [row.accuracy for row in rows if (row.cell.method, row.cell.shots) == (method.name, shots)]
+            cells.append(percent(float(np.mean(found))) if found else "–")
+        add_row(shown, method.name, *cells)
+    out().print(shown)

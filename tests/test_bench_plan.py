@@ -1,0 +1,92 @@
+"""Plans: what may stand in them, and what they come to."""
+
+import pytest
+
+from lpplusplus.bench.cell import build
+from lpplusplus.bench.plan import PlanError, parse_plan, read_plan, shipped_plans
+
+SMALL = {"datasets": ["a"], "backbones": ["b"], "methods": ["Zero-shot"]}
+
+
+def test_cells_are_the_whole_grid():
+    plan = parse_plan({**SMALL, "datasets": ["a", "c"], "shots": [1, 4], "tasks": 3,
+                       "methods": ["Zero-shot", "LP++ (paper)"]}, "plan.toml")  # fmt: skip
+    cells = [cell for dataset in plan.datasets for cell in plan.cells(dataset, "b")]
+    assert len(cells) == len(plan) == 2 * 2 * 3 * 2
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert {cell.seed for cell in cells} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("name", shipped_plans())
+def test_shipped_plans_can_be_built(name):
+    plan = read_plan(name)
+    for cell in plan.cells(plan.datasets[0], plan.backbones[0]):
+        if cell.seed == 1 and cell.estimator not in ("CoOp", "PLOT", "KgCoOp", "ProGrad"):
+            build(cell)._check_parameters()
+
+
+def test_the_papers_plan():
+    plan = read_plan("paper")
+    assert (len(plan.datasets), len(plan.methods), plan.shots, plan.tasks) == (11, 13, (1, 2, 4, 8, 16), 10)
+
+
+def test_groups_and_own_methods():
+    own = {"name": "mine", "estimator": "LPPlusPlus", "parameters": {"solver": "lbfgs"}, "validation": False}
+    plan = parse_plan({**SMALL, "methods": ["feature-level", "mine"], "method": [own]}, "plan.toml")
+    assert [method.name for method in plan.methods][-1] == "mine"
+    assert not plan.methods[-1].validation
+    (cell,) = [c for c in plan.cells("a", "b") if c.method == "mine" and c.seed == 1 and c.shots == 1]
+    assert build(cell).solver == "lbfgs"
+    assert build(cell).random_state == 1
+
+
+def test_without_validation_nobody_gets_it():
+    plan = parse_plan({**SMALL, "validation": "none"}, "plan.toml")
+    assert not any(cell.validation for cell in plan.cells("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": 1}, "unknown key 'colour'"),
+        ({"shots": []}, "shots must be"),
+        ({"shots": [0]}, "shots must be"),
+        ({"shots": [True]}, "shots must be"),
+        ({"tasks": 0}, "tasks must be a whole number from 1"),
+        ({"methods": ["LP+++"]}, "no method 'LP\\+\\+\\+'"),
+        ({"methods": []}, "methods is empty"),
+        ({"datasets": [1]}, "datasets must be a list of names"),
+        ({"backbones": []}, "backbones is empty"),
+        ({"validation": "test"}, "validation='test' must be one of"),
+        ({"shortage": "guess"}, "shortage='guess'"),
+        ({"method": [{"name": "x"}]}, "expected name, estimator"),
+        ({"method": [{"name": "x", "estimator": "y", "colour": 1}]}, "expected name, estimator"),
+    ],
+)
+def test_errors_name_the_key(change, message):
+    with pytest.raises(PlanError, match=message):
+        parse_plan({**SMALL, **change}, "plan.toml")
+
+
+def test_files(tmp_path):
+    with pytest.raises(PlanError, match="there is no plan 'nowhere': name a .toml file, or one of .*paper"):
+        read_plan("nowhere")
+    file = tmp_path / "plan.toml"
+    file.write_text("shots = [1")
+    with pytest.raises(PlanError, match="is not TOML"):
+        read_plan(file)
+    file.write_text('datasets = ["a"]\nbackbones = ["b"]\nmethods = ["Zero-shot"]')
+    assert read_plan(file, tasks=2).tasks == 2
+    assert read_plan(file).name == "plan"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "message"),
+    [("LogisticRegression", {}, "no estimator"), ("LPPlusPlus", {"colour": 1}, "no parameter 'colour'"),
+     ("load", {}, "no estimator"), ("__version__", {}, "no estimator")],
+)  # fmt: skip
+def test_only_estimators_of_the_package_are_built(estimator, parameters, message):
+    entry = {"name": "x", "estimator": estimator, "parameters": parameters}
+    plan = parse_plan({**SMALL, "methods": ["x"], "method": [entry]}, "plan.toml")
+    with pytest.raises(ValueError, match=message):
+        build(next(plan.cells("a", "b")))
