@@ -1,0 +1,208 @@
+"""A data set as one encoder sees it: embeddings of the images that the plan's tasks need, class names embedded, draws."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..embedding import embed
+from ..encoders import Encoder, open_encoder
+from ..encoders.prompts import class_texts
+from ..persistence import atomic_write
+from ..scenes import write_demo
+from ..sources import from_folder
+from .cell import Examples, TaskData
+from .datasets import DataSet, DataSetError, FeatureSet, Part, Splits, catalog, check_rows, find
+from .plan import Plan
+from .results import Cell
+from .tasks import Draw, draw_from
+
+DEMO = "demo"
+DEMO_IMAGES = {"train": 40, "val": 24, "test": 30}
+"""Pictures of each class in the demonstration's splits."""
+DEMO_TEMPLATES = ("a picture of a {}.",)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class EmbeddedPart:
+    """Embeddings of some images of a split: (n, D), or (n, V, D) with views, with their positions in the split."""
+
+    X: NDArray[np.float32]
+    labels: NDArray[np.intp]
+    positions: NDArray[np.intp]
+
+    def __call__(self, positions: NDArray[np.intp]) -> Examples:
+        rows = np.searchsorted(self.positions, positions)
+        assert np.array_equal(self.positions[rows], positions)
+        return Examples(self.X[rows], self.labels[rows])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All tasks of one data set and encoder."""
+
+    data: Splits | FeatureSet
+    parts: Mapping[str, EmbeddedPart]
+    text: NDArray[np.float32]
+    encode_seconds: float | None = None
+
+    def draw(self, cell: Cell) -> Draw:
+        """The images of a cell's task; the same for every method."""
+        return _draw(self.data, cell.protocol, cell.shots, cell.seed)
+
+    def task(self, draw: Draw) -> TaskData:
+        """The embeddings of a draw, after another look at whether any image has two purposes."""
+        places = {"pool": "train"} | {name: name for name in ("train", "val", "test")}
+        found = {
+            purpose: self.parts[places[source]](getattr(draw, purpose))
+            for purpose, source in draw.sources.items()
+            if source != "none"
+        }
+        different = {purpose: np.unique(_flat(some.X), axis=0) for purpose, some in found.items()}
+        check_rows({p: rows for p, rows in different.items() if p != "test"}, f"{draw.title}")
+        return TaskData(
+            found["support"],
+            found.get("validation"),
+            found["test"],
+            self.text,
+            self.data.classes,
+            self.data.classnames,
+            self.encode_seconds,
+            draw.sha256,
+        )
+
+
+@dataclass
+class Sources:
+    """Where data sets come from, and where their embeddings are kept.
+
+    Attributes
+    ----------
+    root
+        Folder with the data sets, one folder each; None if none is needed.
+    cache
+        Folder for feature stores.
+    files
+        Further catalogues.
+    """
+
+    root: Path | None
+    cache: Path
+    files: tuple[Path, ...] = ()
+    _encoders: dict[str, Encoder] = field(default_factory=dict)
+
+    def problem(self, plan: Plan, name: str, backbone: str, tell: Tell = lambda what: None) -> Problem:
+        """Read, embed and check one data set for all of a plan's tasks."""
+        if name == DEMO:
+            return self._embedded(plan, self._demo(), backbone, tell)
+        entry = find(name, catalog(*self.files) | plan.declared)
+        if self.root is None:
+            raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
+        if not entry.has_images:
+            return _published(entry.features(self.root, backbone=backbone))
+        return self._embedded(plan, entry.splits(self.root), backbone, tell)
+
+    def _embedded(self, plan: Plan, data: Splits, backbone: str, tell: Tell) -> Problem:
+        encoder = self._open(backbone)
+        needed = _needed(data, plan)
+        folder = self.cache / data.name / encoder.fingerprint[-16:]
+        parts, computed, start = {}, 0, time.perf_counter()
+        for part, rows in needed.items():
+            views = plan.views if part == "train" else 0
+            store = folder / (f"{part}-{views}-views" if views else part)
+
+            def told(done: int, total: int, part: str = part) -> None:
+                tell(f"{data.name}, {backbone}: embedding {part}, {done} of {total}")
+
+            store.parent.mkdir(parents=True, exist_ok=True)
+            found = embed(data.images(part, rows), encoder, store=store, views=views, progress=told)  # type: ignore[arg-type]
+            X = found.X if views else found.X[:, 0]
+            parts[part] = EmbeddedPart(X, data.part(part).labels[rows], rows)  # type: ignore[arg-type]
+            computed += found.computed
+        seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
+        return Problem(data, parts, class_texts(encoder, data.classnames, data.templates), seconds)
+
+    def _open(self, backbone: str) -> Encoder:
+        if backbone not in self._encoders:
+            self._encoders[backbone] = open_encoder(backbone)
+        return self._encoders[backbone]
+
+    def _demo(self) -> Splits:
+        """The package's own pictures, drawn once."""
+        parts: dict[str, Part] = {}
+        classes: tuple[str, ...] = ()
+        names: tuple[str, ...] = ()
+        for seed, (part, count) in enumerate(DEMO_IMAGES.items(), 11):
+            folder = self.cache / "demo-pictures" / part
+            complete = folder.with_suffix(".complete")
+            if not complete.exists():
+                write_demo(folder, count, seed=seed)
+                complete.touch()
+            images = from_folder(folder)
+            assert images.labels is not None
+            classes, names = images.classes, images.names
+            position = {label: k for k, label in enumerate(classes)}
+            files = tuple(Path(path).relative_to(folder).as_posix() for path in images.paths())
+            parts[part] = Part(folder, files, np.array([position[label] for label in images.labels], np.intp))
+        return Splits(DEMO, classes, names, DEMO_TEMPLATES, **parts)
+
+
+def _published(data: FeatureSet) -> Problem:
+    parts = {}
+    for name in ("train", "val", "test"):
+        part = getattr(data, name)
+        if part is not None:
+            parts[name] = EmbeddedPart(part.X, part.labels, np.arange(len(part)))
+    return Problem(data, parts, data.text)
+
+
+def _needed(data: Splits, plan: Plan) -> dict[str, NDArray[np.intp]]:
+    """Positions of the images that any task of the plan uses, by split; of 1.3 million, perhaps a tenth."""
+    used: dict[str, list[NDArray[np.intp]]] = {}
+    for shots in plan.shots:
+        for seed in range(1, plan.tasks + 1):
+            draw = _draw(data, plan.protocol, shots, seed)
+            for purpose, source in draw.sources.items():
+                if source != "none":
+                    used.setdefault("train" if source == "pool" else source, []).append(getattr(draw, purpose))
+    return {part: np.unique(np.concatenate(rows)) for part, rows in used.items()}
+
+
+def _draw(data: Splits | FeatureSet, protocol: Mapping[str, Any], shots: int, seed: int) -> Draw:
+    return draw_from(
+        data,
+        shots=shots,
+        seed=seed,
+        validation=protocol["validation"],
+        shortage=protocol["shortage"],
+        generator=protocol["generator"],
+    )
+
+
+def _encode_seconds(folder: Path, measured: float | None) -> float | None:
+    """Time spent embedding, kept beside the embeddings, so that it is known when they are used again."""
+    note = folder / "encoding.json"
+    before = json.loads(note.read_text())["seconds"] if note.exists() else 0.0
+    if measured is None:
+        return before or None
+    with atomic_write(note) as file:
+        file.write(json.dumps({"seconds": before + measured}).encode())
+    return float(before + measured)
+
+
+def _flat(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    return X.reshape(len(X), -1)
+
+
+def known_datasets(files: Iterable[Path] = ()) -> dict[str, DataSet]:
+    """The catalogue with further files."""
+    return catalog(*files)
