@@ -68,6 +68,7 @@ def test_layers_import_downwards_only():
         {"gathering"},
         {"insight", "evaluation"},
         {"images", "plots"},
+        {"bench"},
         {"cli"},
     ]
     level = {name: depth for depth, layer in enumerate(layers) for name in layer}

@@ -1,0 +1,1 @@
+"""The fair benchmark: data sets, tasks, runs and reports."""
