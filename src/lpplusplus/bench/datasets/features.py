@@ -83,7 +83,7 @@ class FeatureSet:
     @property
     def dim(self) -> int:
         """Length of an embedding."""
-        return self.text.shape[1]
+        return int(self.text.shape[1])
 
     def part(self, name: PartName) -> FeaturePart:
         """A split by its name; raise if there is none."""

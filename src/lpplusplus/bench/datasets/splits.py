@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -129,9 +129,9 @@ class Splits:
 def check_disjoint(data: Splits | FeatureSet, rows: Mapping[str, NDArray[Any]] | None = None) -> None:
     """Refuse a data set in which an image of one split is in another, too.
 
-    Images are the same if their paths are (links between folders resolved), and, where `rows` are given, if their embeddings are equal to the last bit:
-    a copy under another name. A split from which more than one thing is drawn (a pool, or `train` where there is no
-    `val`) must not list an image twice either.
+    Images are the same if their paths are, links between folders resolved, and, where `rows` are given, if their
+    embeddings are equal to the last bit: a copy under another name. A split from which more than one thing is drawn (a
+    pool, or `train` where there is no `val`) must not list an image twice either.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def check_disjoint(data: Splits | FeatureSet, rows: Mapping[str, NDArray[Any]] |
     parts = {name: getattr(data, name) for name in PARTS if getattr(data, name) is not None}
     shared = "train" if data.val is None or data.test is None else None
     if isinstance(data, Splits):
-        names = {name: _identities(part) for name, part in parts.items()}
+        names: dict[str, list[str]] = {name: _identities(part) for name, part in parts.items()}
         _refuse_common(names, {name: part.files for name, part in parts.items()}, data.name, shared)
     else:
         rows = {name: part.X for name, part in parts.items()} if rows is None else rows
@@ -186,11 +186,11 @@ def _identities(part: Part) -> list[str]:
 
 
 def _refuse_common(
-    keys: Mapping[str, Sequence[str | bytes]], shown: Mapping[str, Sequence[str]], name: str, shared: str | None
+    keys: Mapping[str, Sequence[Hashable]], shown: Mapping[str, Sequence[str]], name: str, shared: str | None
 ) -> None:
     places = {part: {key: position for position, key in enumerate(known)} for part, known in keys.items()}
     if shared is not None and len(places.get(shared, ())) < len(keys.get(shared, ())):
-        first: dict[str | bytes, int] = {}
+        first: dict[Hashable, int] = {}
         for position, key in enumerate(keys[shared]):
             if first.setdefault(key, position) != position:
                 raise OverlapError(
