@@ -49,6 +49,8 @@ class TaskData:
     test: Examples
     text: Matrix | None
     classes: tuple[str, ...]
+    names: tuple[str, ...]
+    """What prompts call the classes."""
     encode_seconds: float | None
     draw: str
 

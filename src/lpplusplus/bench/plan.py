@@ -1,21 +1,28 @@
 """A plan: which cells to run. A short TOML file, or one that comes with the package.
 
-name = "birds"
-datasets = ["eurosat", "oxford_pets"]       # names of the catalogue, or of [[dataset]] entries below
-backbones = ["open_clip:RN50/openai"]       # encoders; for feature files, what {backbone} in their name stands for
-methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
-shots = [1, 2, 4, 8, 16]
-tasks = 10                                  # seeds 1 … 10
-validation = "paper"                        # S images a class; "coop" for min(S, 4), "none"
-shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
-generator = "independent"                   # how tasks are drawn
-views = 0                                   # random crops of a training image; 0 for its centre
+Its keys, with an example:
 
-[[method]]
-name = "my probe"
-estimator = "LPPlusPlus"
-parameters = { solver = "lbfgs" }
-validation = true
+    name = "birds"
+    datasets = ["eurosat", "photos"]            # names of the catalogue, or of [dataset.NAME] tables below
+    backbones = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
+    methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
+    shots = [1, 2, 4, 8, 16]
+    tasks = 10                                  # seeds 1 … 10
+    validation = "paper"                        # S images a class; "coop" for min(S, 4), "none"
+    shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
+    generator = "lpplusplus-1"                  # how tasks are drawn
+    views = 0                                   # random crops of a training image; 0 for its centre
+
+    [[method]]
+    name = "my probe"
+    estimator = "LPPlusPlus"
+    parameters = { solver = "lbfgs" }
+    validation = true                           # whether it is given the validation images
+
+    [dataset.photos]                            # the keys of the catalogue
+    folder = "photos"
+    reader = "folder-per-class"
+    templates = ["a photo of a {}."]
 """
 
 from __future__ import annotations
@@ -28,15 +35,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from .choosing import GENERATOR
+from .datasets import DataSet, parse_entry
 from .results import Cell
+from .tasks import WORDS
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-VALIDATIONS = ("paper", "coop", "none")
-SHORTAGES = ("fewer", "repeat", "error")
 
 
 class PlanError(ValueError):
@@ -65,9 +72,9 @@ class Plan:
     tasks: int
     validation: str = "paper"
     shortage: str = "fewer"
-    generator: str = "independent"
+    generator: str = GENERATOR
     views: int = 0
-    declared: tuple[Mapping[str, Any], ...] = ()
+    declared: Mapping[str, DataSet] = field(default_factory=dict)
     """Data sets that the plan itself describes, with the keys of the catalogue."""
 
     @property
@@ -139,8 +146,10 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     unknown = sorted(set(content) - known)
     if unknown:
         raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
-    declared = tuple(content.get("dataset", ()))
-    own = {str(entry.get("name")): entry for entry in declared}
+    tables = content.get("dataset", {})
+    if not isinstance(tables, dict):
+        raise PlanError(f"{where}: a data set of the plan's own is a table [dataset.NAME].")
+    own = {name: parse_entry(name, table, f"{where}, [dataset.{name}]") for name, table in tables.items()}
     shots = _numbers(content, "shots", where, (1, 2, 4, 8, 16))
     plan = Plan(
         name=str(content.get("name", Path(where).stem)),
@@ -149,11 +158,11 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
         methods=_methods(content, where),
         shots=shots,
         tasks=_number(content, "tasks", where, 10, 1),
-        validation=_choice(content, "validation", where, VALIDATIONS),
-        shortage=_choice(content, "shortage", where, SHORTAGES),
-        generator=str(content.get("generator", "independent")),
+        validation=_choice(content, "validation", where, WORDS["validation_policy"]),
+        shortage=_choice(content, "shortage", where, WORDS["shortage_policy"]),
+        generator=_choice(content, "generator", where, WORDS["generator"]),
         views=_number(content, "views", where, 0, 0),
-        declared=declared,
+        declared=own,
     )
     for key in ("datasets", "backbones", "methods"):
         if not getattr(plan, key):

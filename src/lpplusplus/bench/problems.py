@@ -1,10 +1,10 @@
-"""A data set as one encoder sees it: embeddings of the images that the plan's tasks need, class names embedded, draws."""
+"""A data set as one encoder sees it: embeddings of the images that a plan needs, class names embedded, draws."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ..persistence import atomic_write
 from ..scenes import write_demo
 from ..sources import from_folder
 from .cell import Examples, TaskData
-from .datasets import DataSet, DataSetError, FeatureSet, Part, Splits, catalog, check_rows, find
+from .datasets import DataSetError, FeatureSet, Part, Splits, catalog, check_rows, find
 from .plan import Plan
 from .results import Cell
 from .tasks import Draw, draw_from
@@ -104,7 +104,7 @@ class Sources:
         """Read, embed and check one data set for all of a plan's tasks."""
         if name == DEMO:
             return self._embedded(plan, self._demo(), backbone, tell)
-        entry = find(name, catalog(*self.files) | plan.declared)
+        entry = find(name, catalog(*self.files) | dict(plan.declared))
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
@@ -201,8 +201,3 @@ def _encode_seconds(folder: Path, measured: float | None) -> float | None:
 
 def _flat(X: NDArray[np.float32]) -> NDArray[np.float32]:
     return X.reshape(len(X), -1)
-
-
-def known_datasets(files: Iterable[Path] = ()) -> dict[str, DataSet]:
-    """The catalogue with further files."""
-    return catalog(*files)

@@ -1,4 +1,4 @@
-"""Running a plan: every cell that is missing, in parallel, one thread each; stop it at any moment and start it again."""
+"""Running a plan: every cell that is missing, in parallel, one thread each; stopped at any moment, it goes on."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _rows(
             yield row
         return
     for draw in draws.values():
-        results.keep_draw(draw.digest, draw.as_dict())
+        results.keep_draw(draw.sha256, draw.as_dict())
     claimed: list[Cell] = []
 
     def jobs() -> Iterator[tuple[Callable[..., Row], tuple[Problem, Cell, Draw], dict[str, object]]]:

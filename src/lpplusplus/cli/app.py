@@ -72,10 +72,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (demo, train, predict, evaluate, embed, inspect, encoders):
+_COMMANDS: tuple[Callable[..., None], ...] = (demo, train, predict, evaluate, embed, inspect, encoders)
+for _command in _COMMANDS:
     app.command()(guarded(_command))
 
 _bench = typer.Typer(help="Compare methods on data sets, under one protocol.", no_args_is_help=True)
-for _command in (bench.demo, bench.run, bench.report, bench.paper, bench.datasets):
+_BENCH: tuple[Callable[..., None], ...] = (bench.demo, bench.run, bench.report, bench.paper, bench.datasets)
+for _command in _BENCH:
     _bench.command()(guarded(_command))
 app.add_typer(_bench, name="bench")

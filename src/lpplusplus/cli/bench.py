@@ -107,12 +107,20 @@ def report(
         say("written: [bold]{}[/]", file)
 
 
-def datasets(root: Root = None, as_json: Json = False, debug: Debug = False) -> None:
+def datasets(
+    root: Root = None,
+    more: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--catalog", help="A file with data sets of your own, in the catalogue's form."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
     """What data sets there are, which are here, and how to get the others."""
-    from ..bench.datasets import catalogue
+    from ..bench.datasets import catalog
 
     rows: list[dict[str, Any]] = []
-    for entry in catalogue():
+    for entry in catalog(*(more or ())).values():
         status = None if root is None else entry.status(root)
         rows.append(
             {
@@ -120,9 +128,13 @@ def datasets(root: Root = None, as_json: Json = False, debug: Debug = False) -> 
                 "title": entry.title,
                 "folder": entry.folder,
                 "classes": entry.classes,
-                "present": None if status is None else status.present,
-                "problems": [] if status is None else list(status.problems),
-                "how_to_get": entry.how_to_get,
+                "state": None if status is None else status.state,
+                "usable": None if status is None else status.usable,
+                "found": {} if status is None else dict(status.found),
+                "expected": dict(entry.counts),
+                "missing": [] if status is None else list(status.missing),
+                "problem": "" if status is None else status.problem,
+                "advice": entry.advice,
             }
         )
     if as_json:
@@ -130,9 +142,8 @@ def datasets(root: Root = None, as_json: Json = False, debug: Debug = False) -> 
         return
     shown = table("", "name", "classes", "folder", "here", "what to do", right=("classes",))
     for row in rows:
-        here = "–" if row["present"] is None else "yes" if row["present"] else "no"
-        todo = "" if row["present"] else "; ".join(row["problems"][:2]) or row["how_to_get"]
-        add_row(shown, row["name"], row["classes"], row["folder"], here, todo)
+        todo = "" if row["usable"] else row["problem"] or row["advice"]
+        add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–", todo)
     out().print(shown)
 
 
@@ -195,7 +206,7 @@ def _averages(plan: Plan, results: Results) -> None:
     for method in plan.methods:
         cells: list[str] = []
         for shots in plan.shots:
-            found = [row.accuracy for row in rows if (row.cell.method, row.cell.shots) == (method.name, shots)]
+            found = [row.accuracy or 0.0 for row in rows if (row.cell.method, row.cell.shots) == (method.name, shots)]
             cells.append(percent(float(np.mean(found))) if found else "–")
         add_row(shown, method.name, *cells)
     out().print(shown)

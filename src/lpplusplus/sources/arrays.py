@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -49,13 +50,7 @@ def read_arrays(path: str | PathLike[str]) -> ArraySet:
     A safetensors file holds numbers only: its labels are positions in `classes`, a JSON list in the file's metadata.
     """
     path = Path(path)
-    reader = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix.lower())
-    if reader is None:
-        raise SourceError(f"{path}: a file of arrays ends in .npz or .safetensors.")
-    try:
-        arrays = reader(path)
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+    arrays = load_arrays(path, NAMES, lists=("classes",))
     if "embeddings" not in arrays:
         raise SourceError(f"{path} has the arrays {sorted(arrays)}, expected 'embeddings' (and 'labels', 'text', "
                           f"'classes').")  # fmt: skip
@@ -71,33 +66,55 @@ def read_arrays(path: str | PathLike[str]) -> ArraySet:
     return ArraySet(embeddings, _labels(arrays.get("labels"), len(embeddings), classes, path), text, classes)
 
 
-def _npz(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """Those arrays among `names` that a `.npz` or `.safetensors` file has; if none, all its names with empty arrays.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Arrays to read.
+    lists
+        Those of them that are text, which a safetensors file holds as JSON lists in its metadata.
+    """
+    kind = path.suffix.lower()
+    if kind not in (".npz", ".safetensors"):
+        raise SourceError(f"{path}: a file of arrays ends in .npz or .safetensors.")
+    try:
+        return _npz(path, names) if kind == ".npz" else _safetensors(path, names, lists)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+
+
+def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     try:
         with open(path, "rb") as opened:  # By us, since np.load leaves it open when it fails.
             file = np.load(opened, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
-            return {name: file[name] for name in NAMES if name in file.files} or dict.fromkeys(file.files, np.empty(0))
+            return {name: file[name] for name in names if name in file.files} or dict.fromkeys(file.files, np.empty(0))
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if isinstance(error, SourceError):
             raise
         raise SourceError(f"{path} is damaged or holds Python objects, which are never loaded ({error}).") from error
 
 
-def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
+def _safetensors(path: Path, names: Sequence[str], lists: Sequence[str]) -> dict[str, NDArray[Any]]:
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in NAMES if name in file.keys()}  # noqa: SIM118
-            classes = (file.metadata() or {}).get("classes")
+            arrays = {name: file.get_tensor(name) for name in names if name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
             others = list(file.keys())
     except (safetensors.SafetensorError, TypeError, AttributeError) as error:
         raise SourceError(f"{path} is damaged, or of a number type that numpy lacks ({error}): save it as float32.") \
             from error  # fmt: skip
-    if classes is not None:
-        try:
-            arrays["classes"] = np.array(json.loads(classes))
-        except (ValueError, RecursionError) as error:
-            raise SourceError(f"{path}: 'classes' in its metadata is not a JSON list of names ({error}).") from error
+    for name in lists:
+        if name in metadata:
+            try:
+                arrays[name] = np.array(json.loads(metadata[name]))
+            except (ValueError, RecursionError) as error:
+                raise SourceError(f"{path}: {name!r} in its metadata is not a JSON list of names ({error}).") from error
     return arrays or dict.fromkeys(others, np.empty(0))
 
 

@@ -1,0 +1,228 @@
+"""Published embeddings: images, labels and text of a data set in one `.npz` or `.safetensors` file.
+
+`images` (or `embeddings`)
+    (n, D) real numbers.
+`labels`
+    (n,) positions in `classnames`, or names.
+`text`
+    (K, D), or (P, K, D) with one classifier for each of P prompts.
+`prompts`
+    (P,) texts such as "a photo of a {}."
+`classnames` (or `classes`)
+    (K,) names; without them the classes are called 0 to K - 1.
+`split`
+    (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
+
+A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sources import SourceError, display_name
+from ...sources.arrays import load_arrays
+from .splits import PARTS, DataSetError, PartName
+
+AVERAGE = "average"
+"""As a prompt: the mean of all prompts' unit embeddings."""
+
+LISTS = ("prompts", "classnames", "classes", "split", "labels")
+LABELS = ("labels", "classnames", "classes", "split")
+ALL = ("images", "embeddings", "text", "prompts", *LABELS)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePart:
+    """Embeddings (n, D) and labels (n,) of one split."""
+
+    X: NDArray[np.float32]
+    labels: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """A data set of embeddings.
+
+    Attributes
+    ----------
+    name, classes, classnames, train, val, test
+        As `Splits` has them, with embeddings instead of files.
+    text
+        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages.
+    prompt
+        Which prompt `text` is of: its own words, "average", or "" where the file does not say.
+    origin
+        The file.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    classnames: tuple[str, ...]
+    text: NDArray[np.float32]
+    prompt: str
+    origin: str
+    train: FeaturePart | None = None
+    val: FeaturePart | None = None
+    test: FeaturePart | None = None
+
+    @property
+    def pool(self) -> bool:
+        """Whether there is one pool of images, `train`, instead of splits."""
+        return self.test is None
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.text.shape[1])
+
+    def part(self, name: PartName) -> FeaturePart:
+        """A split by its name; raise if there is none."""
+        part: FeaturePart | None = getattr(self, name)
+        if part is None:
+            raise DataSetError(f"{self.name} has no split {name!r}.")
+        return part
+
+
+def read_feature_file(path: str | PathLike[str], *, name: str | None = None, prompt: str | None = None) -> FeatureSet:
+    """Read and check a file of embeddings.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name
+        What to call the data set; the file's name unless told.
+    prompt
+        One of the file's prompts by its words, or "average"; the average unless told, where there are several.
+    """
+    path = Path(path)
+    arrays = _load(path, ALL)
+    X = _numbers(arrays, "images" if "images" in arrays else "embeddings", path)
+    if X.ndim != 2:
+        raise DataSetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
+    text, chosen = _text(arrays, prompt, path)
+    classes = _classes(arrays, path) or tuple(str(label) for label in range(len(text)))
+    if text.shape != (len(classes), X.shape[1]):
+        raise DataSetError(f"{path}: text is for {text.shape[0]} classes in {text.shape[1]} dimensions, but there are "
+                           f"{len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
+    labels = _labels(arrays, classes, path)
+    if len(labels) != len(X):
+        raise DataSetError(f"{path} has {len(X)} embeddings and {len(labels)} labels.")
+    parts = {part: FeaturePart(X[rows], labels[rows]) for part, rows in _rows(arrays, len(X), path).items()}
+    shown = tuple(display_name(label) for label in classes)
+    return FeatureSet(name or path.stem, classes, shown, text, chosen, str(path), **parts)
+
+
+def count_features(path: str | PathLike[str]) -> dict[str, int]:
+    """Numbers of classes and of images in each split, without reading embeddings."""
+    path = Path(path)
+    arrays = _load(path, LABELS)
+    classes = _classes(arrays, path)
+    labels = _labels(arrays, classes, path)
+    rows = _rows(arrays, len(labels), path)
+    found = {"classes": len(classes) if classes else len(np.unique(labels))}
+    return found | {part: len(labels[which]) for part, which in rows.items()}
+
+
+def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    try:
+        return load_arrays(path, names, lists=LISTS)
+    except SourceError as error:
+        raise DataSetError(str(error)) from error
+
+
+def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[np.float32]:
+    array = arrays.get(name)
+    if array is None:
+        raise DataSetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
+    if array.dtype.kind != "f" or 0 in array.shape:
+        raise DataSetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
+    if not np.isfinite(array).all():
+        raise DataSetError(f"{path}: {name} has entries that are not finite.")
+    return np.asarray(array, np.float32)
+
+
+def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32], str]:
+    text = _numbers(arrays, "text", path)
+    if text.ndim == 2 and "prompts" not in arrays:
+        if prompt is not None:
+            raise DataSetError(f"{path} does not say which prompts its text is of, so {prompt!r} cannot be chosen.")
+        return text, ""
+    text = text[None] if text.ndim == 2 else text
+    prompts = _strings(arrays["prompts"], "prompts", path) if "prompts" in arrays else None
+    if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
+        known = "" if prompts is None else f" for {len(prompts)} prompts"
+        raise DataSetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
+    if prompt is None and len(text) == 1:
+        return text[0], prompts[0] if prompts else ""
+    if prompt is None or prompt == AVERAGE:
+        return _average(text, path), AVERAGE
+    if prompts is None or prompt not in prompts:
+        some = f"has prompts such as {prompts[0]!r}" if prompts else "does not name its prompts"
+        raise DataSetError(f"{path} {some}, not {prompt!r}: choose one of them, or 'average'.")
+    return text[prompts.index(prompt)], prompt
+
+
+def _average(text: NDArray[np.float32], path: Path) -> NDArray[np.float32]:
+    """Of unit rows, of unit length again, as CLIP does it."""
+    lengths = np.linalg.norm(text, axis=2, keepdims=True)
+    mean = (text / np.where(lengths > 0, lengths, 1)).mean(axis=0, dtype=np.float64)
+    length = np.linalg.norm(mean, axis=1, keepdims=True)
+    if not ((lengths > 0).all() and (length > 0).all()):
+        raise DataSetError(f"{path}: text has a class whose embedding is zero.")
+    return np.asarray(mean / length, np.float32)
+
+
+def _strings(array: NDArray[Any], name: str, path: Path) -> list[str]:
+    if array.ndim != 1 or array.dtype.kind != "U" or len(set(array.tolist())) < len(array) or not len(array):
+        raise DataSetError(f"{path}: {name} must be a list of different texts, found {array.dtype} of {array.shape}.")
+    found: list[str] = array.tolist()
+    return found
+
+
+def _classes(arrays: dict[str, NDArray[Any]], path: Path) -> tuple[str, ...] | None:
+    for name in ("classnames", "classes"):
+        if name in arrays:
+            return tuple(_strings(arrays[name], name, path))
+    return None
+
+
+def _labels(arrays: dict[str, NDArray[Any]], classes: tuple[str, ...] | None, path: Path) -> NDArray[np.intp]:
+    labels = arrays.get("labels")
+    if labels is None or labels.ndim != 1 or labels.dtype.kind not in "iuU" or not len(labels):
+        found = "missing" if labels is None else f"{labels.dtype} of shape {labels.shape}"
+        raise DataSetError(f"{path}: labels are {found}, expected n whole numbers or names.")
+    if labels.dtype.kind == "U":
+        places = {name: position for position, name in enumerate(classes or ())}
+        unknown = sorted(set(labels.tolist()) - places.keys())
+        if unknown:
+            raise DataSetError(f"{path}: label {unknown[0]!r} is not among its classnames.")
+        return np.array([places[label] for label in labels.tolist()], np.intp)
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or (classes is not None and high >= len(classes)):
+        raise DataSetError(f"{path}: labels from {low} to {high} are not positions in its classnames.")
+    return labels.astype(np.intp)
+
+
+def _rows(arrays: dict[str, NDArray[Any]], n: int, path: Path) -> dict[str, Any]:
+    """Which rows each split has."""
+    if "split" not in arrays:
+        return {"train": slice(None)}
+    split = arrays["split"]
+    values = dict(zip(PARTS, PARTS if split.dtype.kind == "U" else range(3), strict=True))
+    if split.shape != (n,) or split.dtype.kind not in "iuU" or set(split.tolist()) - set(values.values()):
+        raise DataSetError(f"{path}: split must give each of {n} images 0, 1, 2 or 'train', 'val', 'test'.")
+    rows = {part: np.flatnonzero(split == value) for part, value in values.items()}
+    if not len(rows["train"]) or not len(rows["test"]):
+        raise DataSetError(f"{path}: split leaves no image for train, or none for test.")
+    return {part: which for part, which in rows.items() if len(which)}
