@@ -11,7 +11,7 @@ import numpy as np
 
 from ..persistence import atomic_write
 from .rendering import render
-from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, PLACES, TEXTURES, Scene, Thing
+from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TEXTURES, Scene, Thing
 from .shapes import SHAPES
 
 
@@ -45,8 +45,8 @@ class DemoClass:
             Thing(self.shape, colour, texture),
             count=self.count,
             arrangement=self.arrangement or _pick(ARRANGEMENTS, rng),
-            place=_pick(PLACES, rng),
-            size=_pick(("small", "medium", "large"), rng),
+            place="centre",
+            size=_pick(("medium", "large"), rng),
             other=second,
             relation=self.relation,
             background=background,

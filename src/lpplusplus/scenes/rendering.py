@@ -187,7 +187,7 @@ class _Style:
 
 def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     """Blotched, ruled, squared or creased paper, tinted by the scene's background."""
-    tone = _mix(_tint(scene.background, rng, 20), (225, 215, 195), float(rng.uniform(0.3, 0.7)))
+    tone = _mix(_tint(scene.background, rng, 15), (225, 215, 195), float(rng.uniform(0.5, 0.85)))
     blots = 128 + rng.normal(0, 30, (7, 7, 1)) + rng.normal(0, 10, (7, 7, 3))
     coarse = _image(blots).resize((side, side), Image.Resampling.BICUBIC)
     ground = tone + (np.asarray(coarse, np.float32) - 128) * float(rng.uniform(0.3, 1))
