@@ -21,30 +21,31 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from .towers import CONTEXT, MEAN, SIZE, STD, DualEncoder
 
 TOLERANCE = 1e-4
-CLIP_SCALE = 100.0
-GAP = 0.2
+LEARNED = 0.15
+"""Share of an embedding's squared length that is learned; the rest is the same for all images, or for all texts."""
+GAP = 0.3
 """Cosine between the constant parts of images and of texts."""
 
 
 def export(model: DualEncoder, tokenizer: Tokenizer, images: Tensor, tokens: Tensor, folder: Path) -> float:
     """Write the model; returns the largest difference between torch and onnxruntime on the given inputs.
 
-    What is written has CLIP's geometry, which LP++ and others count on: unit embeddings whose cosines, times 100, are
-    the model's logits, and a gap between images and texts. To that end unit embeddings are shrunk by √(scale/100) and
-    two constant coordinates take up the rest of the length. The order of classes for an image stays what it was.
+    What is written has CLIP's geometry, which LP++ counts on when it starts the text's weights at 250 times the mean
+    cosine: images and texts each in a narrow cone, with a gap between the cones, so that all cosines between them are
+    near 0.3 and differ little. To that end unit embeddings are shrunk and two constant coordinates take up the rest of
+    the length. The order of classes for an image stays what it was.
 
     Raises
     ------
     RuntimeError
         If they differ by more than `TOLERANCE`.
     """
-    scale = model.log_scale.exp().item()
     image, text = (_ready(tower) for tower in (model.image, model.text))
     (folder / "visual").mkdir(parents=True, exist_ok=True)
     (folder / "textual").mkdir(parents=True, exist_ok=True)
     worst = max(
-        _tower(image, images, "image", *geometry(scale, (1.0, 0.0)), folder / "visual" / "model.onnx"),
-        _tower(text, tokens, "text", *geometry(scale, (GAP, (1 - GAP**2) ** 0.5)), folder / "textual" / "model.onnx"),
+        _tower(image, images, "image", *geometry((1.0, 0.0)), folder / "visual" / "model.onnx"),
+        _tower(text, tokens, "text", *geometry((GAP, (1 - GAP**2) ** 0.5)), folder / "textual" / "model.onnx"),
     )
     if worst > TOLERANCE:
         raise RuntimeError(f"torch and onnxruntime differ by {worst:.1e}, more than {TOLERANCE}: the export is wrong.")
@@ -77,14 +78,10 @@ def _ready(tower: nn.Module) -> nn.Module:
     return tower
 
 
-def geometry(scale: float, direction: tuple[float, float]) -> tuple[float, tuple[float, float]]:
-    """By how much to shrink unit embeddings, and the constant coordinates that make them unit again.
-
-    The learned scale is rounded to a whole number, since no more is known of it.
-    """
-    share = round(scale) / CLIP_SCALE
-    rest = (1 - share) ** 0.5
-    return share**0.5, (rest * direction[0], rest * direction[1])
+def geometry(direction: tuple[float, float]) -> tuple[float, tuple[float, float]]:
+    """By how much to shrink unit embeddings, and the constant coordinates that make them unit again."""
+    rest = (1 - LEARNED) ** 0.5
+    return LEARNED**0.5, (rest * direction[0], rest * direction[1])
 
 
 def _tower(tower: nn.Module, inputs: Tensor, name: str, shrink: float, tail: tuple[float, float], path: Path) -> float:

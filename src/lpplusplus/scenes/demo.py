@@ -34,7 +34,7 @@ class DemoClass:
         return self.name.replace(" ", "_")
 
     def scene(self, rng: np.random.Generator) -> Scene:
-        """A random scene that shows the concept."""
+        """A random scene that shows the concept, in the middle and not small."""
         colour = self.colour or _pick(tuple(COLOURS), rng)
         texture = self.texture or _pick(TEXTURES, rng)
         background = _pick(tuple(c for c in COLOURS if c != colour), rng)
