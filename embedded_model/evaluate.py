@@ -105,7 +105,7 @@ def accuracies(
     return float(np.mean(with_text.predict(X_test) == y_test)), float(np.mean(visual.predict(X_test) == y_test))
 
 
-def measure(model: Model, seeds: int = 10, test_per_class: int = 40) -> dict[str, Any]:
+def measure(model: Model, seeds: int = 20, test_per_class: int = 100) -> dict[str, Any]:
     """All figures, in per cent."""
     text = model.texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
     test, pool, plain = (
@@ -113,7 +113,7 @@ def measure(model: Model, seeds: int = 10, test_per_class: int = 40) -> dict[str
         for images, labels in (
             rendered_task(test_per_class, 1, "shifted"),
             rendered_task(4 * max(SHOTS), 2, "shifted"),
-            rendered_task(test_per_class // 2, 3, "plain"),
+            rendered_task(test_per_class // 4, 3, "plain"),
         )
     )
     rows = []
@@ -151,7 +151,7 @@ def main() -> None:
     """Print the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=FOLDER)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = measure(Model(options.model), options.seeds)

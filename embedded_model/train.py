@@ -1,7 +1,7 @@
 """Train the embedded model and write it: `python -m embedded_model.train -o src/lpplusplus/encoders/embedded_model`.
 
-One core, fixed seed; about 25 minutes of an idle core. Contrastive learning on rendered scenes of the plain domain only; the shifted
-domain is never rendered here.
+Fixed seed; about 25 minutes of an idle core, 36 of a shared one. Contrastive learning on rendered scenes of the plain
+domain only; the shifted domain is never rendered here.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def text(model):
 @pytest.fixture(scope="module")
 def shifted(model):
     """Embedded pictures of the shifted domain from a seed that neither training nor tuning used: pool, then test."""
-    sets = [rendered_task(count, seed, "shifted") for count, seed in ((12, 101), (15, 102))]
+    sets = [rendered_task(count, seed, "shifted") for count, seed in ((12, 101), (30, 102))]
     return [(model.images(images), labels) for images, labels in sets]
 
 
@@ -58,7 +58,7 @@ def test_inputs_and_outputs(model):
     assert text.shape[1] == length == len(model.tokenizer.encode("a star").ids)
     for session in (model.visual, model.textual):
         (output,) = session.get_outputs()
-        assert (output.name, output.type, output.shape[1]) == ("embedding", "tensor(float)", 128)
+        assert (output.name, output.type, output.shape[1]) == ("embedding", "tensor(float)", 130)
         assert isinstance(session.get_inputs()[0].shape[0], str), "the batch axis is free"
 
 
@@ -80,7 +80,15 @@ def test_any_text_has_an_embedding(model):
     plain, disturbed, other = model.texts(
         ["a photo of a red star.", "a photo of a qwrtz red star.", "a photo of a blue cup."]
     )
-    assert plain @ disturbed > plain @ other + 0.2
+    assert np.linalg.norm(plain - disturbed) < np.linalg.norm(plain - other) / 3
+
+
+def test_geometry_is_clip_s(model, text, shifted):
+    """Two narrow cones with a gap: what LP++'s start of the text weights is made for."""
+    images = shifted[1][0]
+    assert (images @ images.T).min() > 0.6
+    assert (text @ text.T).min() > 0.6
+    assert 0.2 < (images @ text.T).mean() < 0.4
 
 
 def test_zero_shot_is_between_chance_and_perfect(model, text, shifted):
@@ -97,9 +105,9 @@ def test_the_training_domain_is_easier(model, text, shifted):
 @pytest.mark.parametrize("shots", [1, 4])
 def test_lpplusplus_improves_on_zero_shot_and_on_the_visual_probe(text, shifted, shots):
     pool, test = shifted
-    with_text, visual = np.mean([accuracies(pool, test, text, shots, seed) for seed in range(4)], axis=0)
-    assert with_text > zero_shot(*test, text) + 0.01
-    assert with_text > visual + 0.01
+    with_text, visual = np.mean([accuracies(pool, test, text, shots, seed) for seed in range(8)], axis=0)
+    assert with_text > zero_shot(*test, text) + 0.005
+    assert with_text > visual + 0.02
 
 
 def test_pairs_that_training_never_showed_are_understood(model):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..persistence import atomic_write
 from .rendering import render
-from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, PLACES, TEXTURES, Scene, Thing
+from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TEXTURES, Scene, Thing
 from .shapes import SHAPES
 
 
@@ -34,7 +34,7 @@ class DemoClass:
         return self.name.replace(" ", "_")
 
     def scene(self, rng: np.random.Generator) -> Scene:
-        """A random scene that shows the concept."""
+        """A random scene that shows the concept, in the middle and not small."""
         colour = self.colour or _pick(tuple(COLOURS), rng)
         texture = self.texture or _pick(TEXTURES, rng)
         background = _pick(tuple(c for c in COLOURS if c != colour), rng)
@@ -45,8 +45,8 @@ class DemoClass:
             Thing(self.shape, colour, texture),
             count=self.count,
             arrangement=self.arrangement or _pick(ARRANGEMENTS, rng),
-            place=_pick(PLACES, rng),
-            size=_pick(("small", "medium", "large"), rng),
+            place="centre",
+            size=_pick(("medium", "large"), rng),
             other=second,
             relation=self.relation,
             background=background,

@@ -47,7 +47,7 @@ def render(scene: Scene, rng: np.random.Generator, domain: str = "plain", size: 
         _sketch(canvas, spot, style, rng)
     _scribble(canvas, rng)
     image = canvas.reduce(_OVERSAMPLING).filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 0.012)) * size))
-    return _grain(image, rng, float(rng.uniform(6, 20)) * size / 128)
+    return _grain(image, rng, float(rng.uniform(12, 20)) * size / 128)
 
 
 # Where things are
@@ -176,18 +176,18 @@ class _Style:
     @staticmethod
     def random(rng: np.random.Generator) -> _Style:
         return _Style(
-            wobble=float(rng.uniform(0.02, 0.08)),
-            hatched=bool(rng.random() < 0.6),
+            wobble=float(rng.uniform(0.04, 0.08)),
+            hatched=bool(rng.random() < 0.85),
             slant=float(rng.uniform(0, np.pi)),
             gap=float(rng.uniform(0.022, 0.04)),
-            strength=float(rng.uniform(0.7, 1)),
-            ink=float(rng.uniform(0.2, 0.8)),
+            strength=float(rng.uniform(0.7, 0.9)),
+            ink=float(rng.uniform(0.5, 0.8)),
         )
 
 
 def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     """Blotched, ruled, squared or creased paper, tinted by the scene's background."""
-    tone = _mix(_tint(scene.background, rng, 20), (225, 215, 195), float(rng.uniform(0.3, 0.7)))
+    tone = _mix(_tint(scene.background, rng, 10), (225, 215, 195), float(rng.uniform(0.6, 0.9)))
     blots = 128 + rng.normal(0, 30, (7, 7, 1)) + rng.normal(0, 10, (7, 7, 3))
     coarse = _image(blots).resize((side, side), Image.Resampling.BICUBIC)
     ground = tone + (np.asarray(coarse, np.float32) - 128) * float(rng.uniform(0.3, 1))
