@@ -10,9 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.synthetic import clip_like
-
 import lpplusplus
+from benchmarks.synthetic import clip_like
 from lpplusplus import LPPlusPlus
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from embedded_model.evaluate import FOLDER, TEMPLATE, Model, accuracies, rendered_task, zero_shot
 
+from embedded_model.evaluate import FOLDER, TEMPLATE, Model, accuracies, rendered_task, zero_shot
 from lpplusplus.scenes import Scene, Thing, demo_classes, random_scene, render
 from lpplusplus.scenes.scene import HELD_OUT_PAIRS
 

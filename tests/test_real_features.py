@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchmarks import whurs19
 
+from benchmarks import whurs19
 from helpers import shared_data
 
 SEEDS = range(1, 11)

@@ -15,7 +15,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from benchmarks import whurs19  # noqa: E402
-
 from lpplusplus import LPPlusPlus  # noqa: E402
 from lpplusplus.solvers import flow as flow_module  # noqa: E402
 

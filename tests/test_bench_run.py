@@ -1,0 +1,227 @@
+"""A plan from end to end: nothing lost, nothing run twice, nothing leaked."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import lpplusplus
+from lpplusplus.bench import cell as cells
+from lpplusplus.bench.plan import parse_plan, read_plan
+from lpplusplus.bench.problems import Sources
+from lpplusplus.bench.results import Results
+from lpplusplus.bench.runner import run_plan
+from tasks import small_task
+
+PLAN = """
+datasets = ["made"]
+backbones = ["one", "two"]
+methods = ["Zero-shot", "Tip-Adapter", "LP++ (paper)", "LP++ (default)"]
+shots = [1, 2]
+tasks = 3
+
+[dataset.made]
+folder = "made"
+reader = "feature-file"
+files = { one = "one.npz", two = "two.npz" }
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A root of data sets with published features of two encoders."""
+    folder = tmp_path_factory.mktemp("root")
+    (folder / "made").mkdir()
+    for seed, name in enumerate(("one", "two")):
+        X, y, T = small_task(5, 12, 24, seed)
+        classes = np.array(["ant", "bee", "cat", "dog", "eel"])
+        np.savez(folder / "made" / f"{name}.npz", images=X.astype(np.float32), labels=y, text=T.astype(np.float32),
+                 classnames=classes)  # fmt: skip
+    (folder / "plan.toml").write_text(PLAN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(root, tmp_path_factory):
+    """An uninterrupted run."""
+    results = Results(tmp_path_factory.mktemp("results"))
+    summary = run_plan(read_plan(root / "plan.toml"), results, Sources(root, results.folder / "features"), n_jobs=1)
+    return results, summary
+
+
+def outcomes(results):
+    return sorted((row.cell.key, row.accuracy, row.draw) for row in results.rows())
+
+
+def lpp(root, folder, *more):
+    command = [sys.executable, "-m", "lpplusplus.cli", "bench", "run", str(root / "plan.toml"), "--root", str(root)]
+    return subprocess.Popen([*command, "-o", str(folder), "-j", "1", "--json", *more], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
+
+
+def test_every_cell_is_there_once(root, finished):
+    results, summary = finished
+    assert (summary.cells, summary.run, summary.already, summary.failed) == (48, 48, 0, 0)
+    rows = results.rows()
+    assert len({row.cell.key for row in rows}) == len(rows) == 48
+    assert {row.cell.seed for row in rows} == {1, 2, 3}
+    assert all(row.fit_seconds > 0 and row.test_images > 0 and row.versions["numpy"] for row in rows)
+    assert {row.selection for row in rows if row.cell.method == "LP++ (paper)"} == {"update by validation"}
+    assert {row.validation_images for row in rows if row.cell.method == "LP++ (default)"} == {0}
+    assert {row.parameter_count for row in rows if row.cell.method == "LP++ (paper)"} == {5 * 25}
+
+
+def test_accuracies_are_those_of_the_saved_draws(root, finished):
+    """Recomputed from the file, the draw and the estimator alone."""
+    results, _ = finished
+    draws = results.draws()
+    for row in results.rows()[::5]:
+        with np.load(root / "made" / f"{row.cell.backbone}.npz") as file:
+            X, y, T = file["images"], file["labels"], file["text"]
+        draw = draws[row.draw]
+        support, held, test = (np.array(draw[part]) for part in ("support", "validation", "test"))
+        assert not set(support) & set(test)
+        assert not set(held) & set(test)
+        assert not set(held) & set(support)
+        model = getattr(lpplusplus, row.cell.estimator)(**row.cell.parameters)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=row.cell.seed)
+        extra = {"X_val": X[held], "y_val": y[held]} if row.cell.validation else {}
+        model.fit(X[support], y[support], text=T, classes=range(5), **extra)
+        assert row.accuracy == pytest.approx(model.score(X[test], y[test]))
+
+
+def test_all_methods_see_the_same_task_and_seeds_differ(finished):
+    results, _ = finished
+    drawn = {}
+    for row in results.rows():
+        drawn.setdefault((row.cell.backbone, row.cell.shots, row.cell.seed), set()).add(row.draw)
+    assert all(len(hashes) == 1 for hashes in drawn.values())
+    supports = {json.dumps(draw["support"]) for draw in results.draws().values() if draw["shots"] == 2}
+    assert len(supports) >= 3
+
+
+def test_a_second_run_does_nothing_and_more_tasks_only_what_is_new(root, finished, tmp_path):
+    results, _ = finished
+    plan, sources = read_plan(root / "plan.toml"), Sources(root, tmp_path)
+    again = run_plan(plan, results, sources, n_jobs=1)
+    assert (again.run, again.already) == (0, 48)
+    assert again.overhead is None
+    folder = Results(tmp_path / "more")
+    first = run_plan(read_plan(root / "plan.toml", tasks=1), folder, sources, n_jobs=1)
+    second = run_plan(plan, folder, sources, n_jobs=1)
+    assert (first.run, second.already, second.run) == (16, 16, 32)
+    assert outcomes(folder) == outcomes(results)
+
+
+def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        process = lpp(root, tmp_path)
+        time.sleep(rng.uniform(2, 6))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    process = lpp(root, tmp_path)
+    # Claims of the killed are taken over when they are stale; until then their cells are left to them.
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    results = Results(tmp_path)
+    if len(results.rows()) < 48:
+        import sqlite3
+
+        with sqlite3.connect(results.path) as database:
+            database.execute("UPDATE claims SET seen = 0")
+        process = lpp(root, tmp_path)
+        process.communicate(timeout=300)
+    assert outcomes(results) == outcomes(finished[0])
+
+
+def test_two_processes_share_a_folder(root, finished, tmp_path):
+    processes = [lpp(root, tmp_path) for _ in range(2)]
+    reports = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
+    assert outcomes(Results(tmp_path)) == outcomes(finished[0])
+    assert sum(report["run"] for report in reports) == 48
+
+
+def test_a_failing_cell_is_recorded_and_the_rest_goes_on(root, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        PLAN.replace('methods = ["Zero-shot", "Tip-Adapter", "LP++ (paper)", "LP++ (default)"]',
+                     'methods = ["broken", "Zero-shot"]').replace("tasks = 3", "tasks = 1")
+        + '[[method]]\nname = "broken"\nestimator = "LPPlusPlus"\nparameters = { updates = -1 }\n'
+    )  # fmt: skip
+    results = Results(tmp_path / "results")
+    summary = run_plan(read_plan(plan), results, Sources(root, tmp_path / "features"), n_jobs=1)
+    assert (summary.run, summary.failed) == (8, 4)
+    failures = results.rows(failed=True)
+    assert {row.cell.method for row in failures} == {"broken"}
+    assert "updates=-1 is not allowed" in failures[0].traceback
+    again = run_plan(read_plan(plan), results, Sources(root, tmp_path / "features"), n_jobs=1)
+    assert (again.already, again.failed) == (4, 4)
+
+
+def test_a_missing_data_set_fails_its_own_cells_only(root, tmp_path):
+    plan = parse_plan({"datasets": ["dtd", "made"], "backbones": ["one"], "methods": ["Zero-shot"], "shots": [1],
+                       "tasks": 1, "dataset": {"made": {"folder": "made", "reader": "feature-file",
+                                                        "files": {"one": "one.npz"}}}}, "plan.toml")  # fmt: skip
+    results = Results(tmp_path)
+    summary = run_plan(plan, results, Sources(root, tmp_path / "features"), n_jobs=1)
+    assert (summary.run, summary.failed) == (2, 1)
+    assert "DTD is not complete" in results.rows(failed=True)[0].traceback
+
+
+def test_a_method_never_sees_a_test_image(root, tmp_path, monkeypatch):
+    """A spy in the place of an estimator: none of what it is given is in the test set."""
+    seen = []
+
+    class Spy(lpplusplus.ZeroShot):
+        def fit(self, X, y, *, text=None, classes=None, X_val=None, y_val=None):
+            seen.extend(row.tobytes() for row in np.concatenate([X, X_val]))
+            return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
+
+        def predict_proba(self, X):
+            assert seen
+            assert not {row.tobytes() for row in X} & set(seen)
+            return super().predict_proba(X)
+
+    monkeypatch.setattr(cells.lpplusplus, "ZeroShot", Spy, raising=False)
+    plan = read_plan(root / "plan.toml")
+    problem = Sources(root, tmp_path).problem(plan, "made", "one")
+    (cell, *_) = [c for c in plan.cells("made", "one") if c.method == "Zero-shot"]
+    row = cells.run_cell(cell, problem.task(problem.draw(cell)))
+    assert row.status == "ok", row.traceback
+    assert len(seen) == 10
+
+
+def test_the_same_image_twice_is_refused(root, tmp_path):
+    """A leak made on purpose: one image of the pool under another number."""
+    folder = tmp_path / "made"
+    folder.mkdir()
+    with np.load(root / "made" / "one.npz") as file:
+        arrays = dict(file)
+    arrays["images"][7] = arrays["images"][3]
+    for name in ("one", "two"):
+        np.savez(folder / f"{name}.npz", **arrays)
+    results = Results(tmp_path / "results")
+    run_plan(read_plan(root / "plan.toml", tasks=1), results, Sources(tmp_path, tmp_path / "features"), n_jobs=1)
+    assert not results.rows()
+    assert "OverlapError" in results.rows(failed=True)[0].traceback
+
+
+def test_demo_pictures_to_rows(tmp_path):
+    """Images, features, methods: the package's own data set with its own encoder, each picture embedded once."""
+    pytest.importorskip("onnxruntime")
+    plan = read_plan("demo", tasks=1, shots=[1], methods=["Zero-shot", "LP++ (default)"])
+    results, sources = Results(tmp_path), Sources(None, tmp_path / "features")
+    summary = run_plan(plan, results, sources, n_jobs=1)
+    assert summary.failed == 0, results.rows(failed=True)[0].traceback
+    rows = results.rows()
+    assert all(row.encode_seconds > 0 and row.test_images == 24 * 30 for row in rows)
+    assert all(row.accuracy > 0.3 for row in rows)
+    problem = sources.problem(plan, "demo", "embedded")
+    assert problem.parts["train"].X.shape == (24, 130)  # Only what the plan's tasks use.
