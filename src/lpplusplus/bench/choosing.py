@@ -1,15 +1,15 @@
 """How images are chosen, so that anyone can choose the same: the generator "lpplusplus-1".
 
 **Numbers.** `stream(*names)` is numpy's PCG64, seeded through `SeedSequence` with the SHA-256 of "lpplusplus-1" and the
-names, joined by null characters, read as one big-endian number. Only its raw 64-bit output is used, which numpy promises
-to keep.
+names, joined by null characters, read as one big-endian number. Only its raw 64-bit output is used, which numpy
+promises to keep.
 
 **Some of a class.** Each image of the class, in order, gets the next number of the stream; the smallest win.
 
 **Supports that differ.** Independent choices could repeat a support. Instead, all supports are numbered, and the seed
 picks one through a permutation of the numbers (a Feistel network over SHAKE-256, keyed by the data set's name and the
-shots). Of M supports that there are, the first M seeds have each once. Where M is beyond 2^64, only the first classes, as
-many as it takes to reach 2^64 combinations, are chosen by number, and the others from a stream.
+shots). Of M supports that there are, the first M seeds have each once. Where M is beyond 2^64, only the first classes,
+as many as it takes to reach 2^64 combinations, are chosen by number, and the others from a stream.
 """
 
 from __future__ import annotations

@@ -219,6 +219,7 @@ def draw(
     (4, 4, [0, 1, 2, 3, 4])
     """
     _check_question(name, shots, seed, validation, shortage, generator)
+    shots, seed = int(shots), int(seed)  # Numbers of supports are beyond what numpy's integers hold.
     train, val = _class_labels(labels_train, "labels_train"), None
     if labels_val is not None:
         val = _class_labels(labels_val, "labels_val")
@@ -237,20 +238,21 @@ def draw(
         if not pool or validation != "paper":
             raise DrawError(f"{WHURS19_TABLE} draws from a pool, with validation 'paper'.")
         support, held = _whurs19_table(groups, shots, seed, name)
+        left = held
     else:
         support = _support(groups, shots, seed, name, shortage)
         left = held_groups or _without(groups, support)
         held = _validation(left, wanted, name, shots, seed, shortage)
-    test = _without(_without(groups, support), held) if pool else [np.arange(n_test or 0)]
+    test = _without(groups, support, held) if pool else [np.arange(n_test or 0)]
     if generator == GENERATOR and pool and shortage == "error" and not all(map(len, test)):
         raise DrawError(_too_few(name, "test", 1, [k for k, rows in enumerate(test) if not len(rows)]))
     short = {
         "support": [k for k, rows in enumerate(groups) if len(rows) < shots],
-        "validation": [k for k, rows in enumerate(held) if len(np.unique(rows)) < wanted],
+        "validation": [k for k, rows in enumerate(left) if len(rows) < wanted],
         "test": [k for k, rows in enumerate(test) if not len(rows)],
     }
     return Draw(
-        name, int(shots), int(seed), generator, validation, shortage, source, "pool" if pool else "test",
+        name, shots, seed, generator, validation, shortage, source, "pool" if pool else "test",
         labels_digest(train, val, n_test), np.concatenate(support), np.concatenate(held), np.concatenate(test),
         {part: tuple(which) for part, which in short.items() if which},
     )  # fmt: skip
@@ -352,8 +354,12 @@ def _by_class(labels: Rows, classes: int) -> list[Rows]:
     return np.split(order, np.cumsum(np.bincount(labels, minlength=classes))[:-1])
 
 
-def _without(groups: Sequence[Rows], taken: Sequence[Rows]) -> list[Rows]:
-    return [rows[~np.isin(rows, gone)] for rows, gone in zip(groups, taken, strict=True)]
+def _without(groups: Sequence[Rows], *taken: Sequence[Rows]) -> list[Rows]:
+    """What is left of all images; `groups` must be all of them."""
+    free = np.ones(sum(map(len, groups)), bool)
+    for rows in taken:
+        free[np.concatenate(rows)] = False
+    return [rows[free[rows]] for rows in groups]
 
 
 def _labels(data: Splits | FeatureSet) -> tuple[Rows, Rows | None, int | None]:
