@@ -69,7 +69,7 @@ def test_errors_name_the_key(change, message):
 
 
 def test_files(tmp_path):
-    with pytest.raises(PlanError, match="there is no plan 'nowhere': name a .toml file, or one of .*paper"):
+    with pytest.raises(PlanError, match=r"there is no plan 'nowhere': name a .toml file, or one of .*paper"):
         read_plan("nowhere")
     file = tmp_path / "plan.toml"
     file.write_text("shots = [1")

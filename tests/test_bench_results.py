@@ -17,8 +17,10 @@ def cell(seed=1, **changes):
 
 
 def test_a_cell_is_known_by_all_of_its_content():
-    changes = [{"dataset": "x"}, {"backbone": "x"}, {"method": "x"}, {"shots": 1}, {"seed": 2}, {"estimator": "ZeroShot"},
-               {"parameters": {"updates": 0}}, {"validation": False}, {"protocol": {"views": 1}}]  # fmt: skip
+    changes = [
+        {"dataset": "x"}, {"backbone": "x"}, {"method": "x"}, {"shots": 1}, {"seed": 2}, {"estimator": "ZeroShot"},
+        {"parameters": {"updates": 0}}, {"validation": False}, {"protocol": {"views": 1}},
+    ]  # fmt: skip
     keys = {cell(**change).key for change in [{}, *changes]}
     assert len(keys) == 10
     assert cell(parameters={"a": 1, "b": 2}).key == cell(parameters={"b": 2, "a": 1}).key

@@ -128,7 +128,7 @@ def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):
         process.communicate()
     process = lpp(root, tmp_path)
     # Claims of the killed are taken over when they are stale; until then their cells are left to them.
-    out, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     results = Results(tmp_path)
     if len(results.rows()) < 48:

@@ -10,10 +10,10 @@ from math import comb
 
 import numpy as np
 import pytest
-from benchmarks import whurs19
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import whurs19
 from helpers import shared_data
 from lpplusplus.bench.choosing import combination, count_supports, shuffled, stream
 from lpplusplus.bench.datasets import OverlapError, Part, Splits, catalog

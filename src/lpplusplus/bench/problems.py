@@ -19,7 +19,7 @@ from ..persistence import atomic_write
 from ..scenes import write_demo
 from ..sources import from_folder
 from .cell import Examples, TaskData
-from .datasets import DataSetError, FeatureSet, Part, Splits, catalog, check_rows, find
+from .datasets import DataSetError, FeatureSet, Part, Splits, catalog, find
 from .plan import Plan
 from .results import Cell
 from .tasks import Draw, draw_from
@@ -60,15 +60,13 @@ class Problem:
         return _draw(self.data, cell.protocol, cell.shots, cell.seed)
 
     def task(self, draw: Draw) -> TaskData:
-        """The embeddings of a draw, after another look at whether any image has two purposes."""
+        """The embeddings of a draw."""
         places = {"pool": "train"} | {name: name for name in ("train", "val", "test")}
         found = {
             purpose: self.parts[places[source]](getattr(draw, purpose))
             for purpose, source in draw.sources.items()
             if source != "none"
         }
-        different = {purpose: np.unique(_flat(some.X), axis=0) for purpose, some in found.items()}
-        check_rows({p: rows for p, rows in different.items() if p != "test"}, f"{draw.title}")
         return TaskData(
             found["support"],
             found.get("validation"),
@@ -197,7 +195,3 @@ def _encode_seconds(folder: Path, measured: float | None) -> float | None:
     with atomic_write(note) as file:
         file.write(json.dumps({"seconds": before + measured}).encode())
     return float(before + measured)
-
-
-def _flat(X: NDArray[np.float32]) -> NDArray[np.float32]:
-    return X.reshape(len(X), -1)
