@@ -9,13 +9,14 @@ enters only when all its tasks have succeeded, and the sets left out are named.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
 
-from ..published import MAIN, METHODS
+from ..published import CYCLES, MAIN, METHODS, OPTIMISERS, STANDARD_LOSS, STARTS
 from ..results import Cell, Row
 
 CONFIDENCE = 0.95
@@ -52,6 +53,8 @@ class Summary:
     black_box: bool = True
     start_loss: float | None = None
     """Mean over tasks of the loss before any update, where a curve was kept."""
+    learning_rate: float | None = None
+    """The parameter of that name, where a number was given."""
 
     @property
     def tasks(self) -> int:
@@ -85,6 +88,7 @@ class Average:
     fit_seconds: float | None = None
     """Geometric mean of the sets' medians."""
     start_loss: float | None = None
+    learning_rate: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -108,8 +112,8 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
     """Sum up rows by data set, backbone, method and shots.
 
     Each is expected to have the tasks that were planned for it. Without a plan it is expected to have every seed that
-    anything else with its backbone and shots has. Rows that share a name but not their parameters are not mixed: see
-    `distinct`.
+    anything else with its backbone and shots has, ablations and the comparison apart. Rows that share a name but not
+    their parameters are not mixed: see `distinct`.
     """
     wanted = list(planned)
     good = [row for row in rows if row.status == "ok" and row.accuracy is not None]
@@ -117,13 +121,18 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
     names = distinct(cells)
     seeds: dict[tuple[object, ...], set[int]] = {}
     groups: dict[tuple[str, str, str, int], list[Row]] = {}
+    rates: dict[tuple[str, str, str, int], float | None] = {}
     for cell in cells:
         key = (cell.dataset, cell.backbone, names[cell.key], cell.shots)
         groups.setdefault(key, [])
-        seeds.setdefault(key if wanted else (cell.backbone, cell.shots), set()).add(cell.seed)
+        rates.setdefault(key, rate_of(cell))
+        seeds.setdefault(key if wanted else _company(key, rates[key]), set()).add(cell.seed)
     for row in good:
         groups[row.cell.dataset, row.cell.backbone, names[row.cell.key], row.cell.shots].append(row)
-    found = [_summary(key, members, seeds[key if wanted else (key[1], key[3])]) for key, members in groups.items()]
+    found = [
+        _summary(key, members, seeds[key if wanted else _company(key, rates[key])], rates[key])
+        for key, members in groups.items()
+    ]
     places = [keys_of(found, "backbone"), keys_of(found, "dataset"), in_order(keys_of(found, "method"))]
     return sorted(
         found,
@@ -136,26 +145,27 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
     )
 
 
-def average(summaries: Iterable[Summary]) -> list[Average]:
+def average(summaries: Iterable[Summary], *, together: bool = False) -> list[Average]:
     """Average over data sets, for each backbone, method and number of shots.
 
-    A data set counts as missing for a method when any other method of that backbone has it.
+    A data set counts as missing for a method when any other method of that backbone has it; ablations are among
+    themselves, unless `together`.
     """
     found = list(summaries)
-    sets: dict[str, list[str]] = {}
+    sets: dict[tuple[str, bool], dict[str, None]] = {}
+    seeds: dict[tuple[str, bool, int], set[int]] = {}
     for one in found:
-        if one.dataset not in sets.setdefault(one.backbone, []):
-            sets[one.backbone].append(one.dataset)
+        main = together or is_main(one)
+        sets.setdefault((one.backbone, main), {})[one.dataset] = None
+        seeds.setdefault((one.backbone, main, one.shots), set()).update(one.seeds, one.missing)
     by_key = {(one.backbone, one.method, one.shots, one.dataset): one for one in found}
-    keys = list(dict.fromkeys((one.backbone, one.method, one.shots) for one in found))
     averages = []
-    for backbone, method, shots in keys:
-        seeds = {seed for one in found if (one.backbone, one.shots) == (backbone, shots) for seed in one.seeds}
+    for backbone, method, shots, main in dict.fromkeys(
+        (one.backbone, one.method, one.shots, together or is_main(one)) for one in found
+    ):
+        nothing = Summary("", backbone, method, shots, (), tuple(sorted(seeds[backbone, main, shots])))
         members = [
-            by_key.get(
-                (backbone, method, shots, name), Summary(name, backbone, method, shots, (), tuple(sorted(seeds)))
-            )
-            for name in sets[backbone]
+            by_key.get((backbone, method, shots, name), replace(nothing, dataset=name)) for name in sets[backbone, main]
         ]
         averages.append(_average(backbone, method, shots, members))
     places = keys_of(averages, "backbone"), in_order(keys_of(averages, "method"))
@@ -181,6 +191,22 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     return names
 
 
+def is_main(one: Summary | Average) -> bool:
+    """Whether it belongs to the comparison, rather than to an ablation or a sweep of learning rates."""
+    return _is_main(one.method, one.learning_rate)
+
+
+def plan_name(method: str) -> str:
+    """A method's name without the number that `distinct` put behind it."""
+    return re.sub(r" \(variant \d+\)$", "", method)
+
+
+def rate_of(cell: Cell) -> float | None:
+    """The learning rate that a cell sets to a number."""
+    rate = cell.parameters.get("learning_rate")
+    return float(rate) if isinstance(rate, int | float) and not isinstance(rate, bool) else None
+
+
 def keys_of(things: Iterable[object], name: str) -> list[str]:
     """The different values of an attribute, in order of first appearance."""
     return list(dict.fromkeys(getattr(thing, name) for thing in things))
@@ -196,10 +222,24 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return sorted(methods, key=lambda name: known.get(name, len(known)))
 
 
-def _summary(key: tuple[str, str, str, int], rows: list[Row], expected: set[int]) -> Summary:
+def _is_main(method: str, rate: float | None) -> bool:
+    name = plan_name(method)
+    if name in MAIN:
+        return True
+    ablation = name in {*STARTS, *CYCLES, *OPTIMISERS} or name.endswith(STANDARD_LOSS)
+    return not ablation and rate is None
+
+
+def _company(key: tuple[str, str, str, int], rate: float | None) -> tuple[object, ...]:
+    """Those who are expected to have the same tasks."""
+    _, backbone, method, shots = key
+    return backbone, shots, _is_main(method, rate)
+
+
+def _summary(key: tuple[str, str, str, int], rows: list[Row], expected: set[int], rate: float | None) -> Summary:
     rows = sorted(rows, key=lambda row: row.cell.seed)
     seeds = tuple(row.cell.seed for row in rows)
-    empty = Summary(*key, seeds=seeds, missing=tuple(sorted(expected - set(seeds))))
+    empty = Summary(*key, seeds=seeds, missing=tuple(sorted(expected - set(seeds))), learning_rate=rate)
     if not rows:
         return empty
     values = tuple(100 * row.accuracy for row in rows if row.accuracy is not None)
@@ -226,7 +266,9 @@ def _summary(key: tuple[str, str, str, int], rows: list[Row], expected: set[int]
 def _average(backbone: str, method: str, shots: int, members: list[Summary]) -> Average:
     whole = [one for one in members if one.complete]
     missing = tuple(one for one in members if not one.complete)
-    empty = Average(backbone, method, shots, tuple(one.dataset for one in whole), missing)
+    rate = next((one.learning_rate for one in members if one.learning_rate is not None), None)
+    names = tuple(one.dataset for one in whole)
+    empty = Average(backbone, method, shots, names, missing, learning_rate=rate)
     if not whole:
         return empty
     interval = _root_mean_square([one.interval for one in whole])
