@@ -9,6 +9,7 @@ SHOTS = (1, 2, 4, 8, 16)
 FEATURE_LEVEL = [name for name in MAIN if name not in ("CoOp", "PLOT", "KgCoOp", "ProGrad")]
 PROTOCOL = {"generator": "PCG64", "validation": "S per class", "scarce": "all", "templates": ["a photo of a {}."]}
 SECONDS = {"Zero-shot": 1e-4, "CLIP-Adapter": 4, "Tip-Adapter-F": 0.9, "Tip-Adapter-F*": 9, "Standard LP": 1.5}
+SPEED = {"LP++ (default)": 2.5, "LP++ (released)": 1.6}
 VERSIONS = {"lpplusplus": "0.1", "numpy": "2.1", "python": "3.11"}
 
 
@@ -29,8 +30,7 @@ def row(dataset, method, shots, seed, rng, backbone="RN50/openai", parameters=No
     """A success."""
     known = published(method, dataset, shots) if level is None else None
     mean = level if level is not None else known.mean if known else 55 + 6 * np.log2(shots)
-    rate = (parameters or {}).get("learning_rate", 1.0)
-    kept = {"rate": 7.0} if method.startswith(("LP++", "GD", "Start")) else {}
+    rate = (parameters or {}).get("learning_rate", 7.0 * SPEED.get(method, 1.0))
     return Row(
         Cell(dataset, backbone, method, shots, seed, "LPPlusPlus", parameters or {}, True, PROTOCOL),
         "ok",
@@ -41,8 +41,14 @@ def row(dataset, method, shots, seed, rng, backbone="RN50/openai", parameters=No
         encode_seconds=20.0,
         peak_mib=float(rng.uniform(20, 90)),
         parameter_count=0 if method == "Zero-shot" else 100 * 1025,
+        selection="validation",
+        support_images=10 * shots,
+        validation_images=10 * shots,
+        test_images=500,
+        draw=f"{dataset}-{shots}-{seed}",
         black_box=True,
-        curve=curve(rng, float(rate) / 7 if isinstance(rate, float) else 1.0) if kept else {},
+        curve=curve(rng, rate / 7) if method.startswith(("LP++", "GD")) else {},
+        chosen=40.0,
         versions=VERSIONS,
         finished=1.7e9 + seed,
     )

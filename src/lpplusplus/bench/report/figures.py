@@ -21,9 +21,10 @@ from ..results import Row
 from .formats import duration
 from .statistics import Average, Summary, average, half_width, in_order, is_main, keys_of, rate_of
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
-"""Okabe and Ito's, but for their yellow, which is too light for a line on white and is darkened here."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "p", "d")
+BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
+OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
+"""Okabe and Ito's colours; their yellow is too light for a line on white and is darkened here."""
+MARKERS = ("^", "v", "P", "X", "*", "<", ">", "h", "p", "d")
 LONGEST = 26
 """Letters of a name that fit into a legend of two columns."""
 LEAST_BLOCKS, LEAST_METHODS = 5, 3
@@ -38,6 +39,14 @@ class Style:
     marker: str
     line: Any
     width: float
+
+
+_OWN = {
+    "Zero-shot": Style("#777777", "_", (0, (3, 2)), 1.4),
+    "LP++ (paper)": Style(BLUE, "o", "-", 1.8),
+    "LP++ (released)": Style(GREEN, "s", "-", 1.8),
+    "LP++ (default)": Style(RED, "D", "-", 2.4),
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Picture:
     def inline_svg(self) -> str:
         """As an SVG element for an HTML page: without prolog, and with ids of its own."""
         text = self.svg()
-        return text[text.index("<svg") :]
+        return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], count=1, flags=re.DOTALL)
 
     def png(self) -> bytes:
         """As a PNG file."""
@@ -101,16 +110,13 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
     >>> len({(style.colour, style.marker) for style in styles.values()})
     3
     """
-    lines = ("-", "--", "-.", ":")
     styles = {}
-    for place, method in enumerate(in_order(methods)):
-        styles[method] = Style(
-            COLOURS[place % len(COLOURS)],
-            MARKERS[place % len(MARKERS)],
-            lines[place // len(COLOURS) % len(lines)],
-            2.2 if method.startswith("LP++") else 1.3,
-        )
-    return styles
+    others = [method for method in in_order(methods) if method not in _OWN]
+    for place, method in enumerate(others):
+        turn, colour = divmod(place, len(OTHERS))
+        line = ((0, (4, 1.5)), (0, (1, 1)), "-.", "-")[turn % 4]
+        styles[method] = Style(OTHERS[colour], MARKERS[place % len(MARKERS)], line, 1.2)
+    return {method: _OWN[method] if method in _OWN else styles[method] for method in in_order(methods)}
 
 
 def lipschitz_step(rows: Sequence[Row]) -> float | None:
@@ -158,14 +164,14 @@ def _time_figure(over: Sequence[Average], styles: dict[str, Style], on: str) -> 
         )
     zero = next((one for one in whole if one.shots == fewest and one.method == "Zero-shot"), None)
     if zero is not None and zero.mean is not None:
-        axes.axhline(zero.mean, color="0.35", linestyle=(0, (4, 3)), linewidth=1.2, zorder=1)
+        axes.axhline(zero.mean, color=styles["Zero-shot"].colour, linestyle=(0, (3, 2)), linewidth=1.4, zorder=1)
     axes.set_xscale("log")
     _time_axis(axes, [one.fit_seconds for one in points if one.fit_seconds])
     axes.set(xlabel="time of the fit, search included, features given", ylabel="accuracy, %")
     axes.grid(True, color="0.9")
     handles = [(_handle(styles[one.method], line=False), one.method) for one in points]
     if zero is not None:
-        handles.append((_plain_line("0.35", (0, (4, 3))), "Zero-shot"))
+        handles.append((_plain_line(styles["Zero-shot"].colour, (0, (3, 2))), "Zero-shot"))
     _legend(figure, handles)
     caption = (
         f"Accuracy against the time of the fit (logarithmic) with {_shots(fewest)}, {on}. Bars are 95 % intervals of "
@@ -228,19 +234,18 @@ def _rate_figure(rows: Sequence[Row], where: str) -> Picture | None:
     figure, axes = _figure(3.7)
     groups = [[row for row in swept if rate_of(row.cell) == rate] for rate in rates]
     means, bars = zip(*(_mean_and_bar(group) for group in groups), strict=True)
-    blue, red = COLOURS[0], COLOURS[1]
-    axes.errorbar(rates, means, yerr=bars, color=blue, marker="o", markersize=6, linewidth=1.6, capsize=3)
-    handles = [(_handle(Style(blue, "o", "-", 1.6)), "fixed rate")]
+    axes.errorbar(rates, means, yerr=bars, color=BLUE, marker="o", markersize=6, linewidth=1.6, capsize=3)
+    handles = [(_handle(Style(BLUE, "o", "-", 1.6)), "fixed rate")]
     step = lipschitz_step([*swept, *lipschitz])
     if lipschitz:
         mean, bar = _mean_and_bar(lipschitz)
         if step is None:
-            axes.axhline(mean, color=red, linestyle="--", linewidth=1.4)
-            handles.append((_plain_line(red, "--"), "Lipschitz step (not recorded how long)"))
+            axes.axhline(mean, color=RED, linestyle="--", linewidth=1.4)
+            handles.append((_plain_line(RED, "--"), "Lipschitz step (not recorded how long)"))
         else:
-            axes.axvline(step, color=red, linestyle="--", linewidth=1.4)
-            axes.errorbar([step], [mean], yerr=[bar], color=red, marker="D", markersize=7, capsize=3, linestyle="none")
-            handles.append((_handle(Style(red, "D", "--", 1.4)), f"Lipschitz step ({step:.2g})"))
+            axes.axvline(step, color=RED, linestyle="--", linewidth=1.4)
+            axes.errorbar([step], [mean], yerr=[bar], color=RED, marker="D", markersize=7, capsize=3, linestyle="none")
+            handles.append((_handle(Style(RED, "D", "--", 1.4)), f"Lipschitz step ({step:.2g})"))
     axes.set_xscale("log")
     axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
     axes.minorticks_off()
@@ -393,11 +398,11 @@ def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
         last = max(i for i in range(len(order)) if values[i] - values[first] <= distance)
         if last > first and not any(a <= first and last <= b for a, b in groups):
             groups.append((first, last))
-    figure, axes = _figure(0.9 + 0.3 * len(order), legend=False)
+    figure, axes = _figure(0.9 + 0.3 * len(order))
     heights = list(range(len(order)))
     for height, name, value in zip(heights, order, values, strict=True):
         strong = name.startswith("LP++")
-        axes.plot([value], [height], marker="o", markersize=7, color=COLOURS[1] if strong else COLOURS[0], zorder=3)
+        axes.plot([value], [height], marker="o", markersize=7, color=RED if strong else BLUE, zorder=3)
     low, high = min(values), max(values)
     room = 0.05 * max(high - low, 1.0)
     for place, (first, last) in enumerate(groups):
@@ -438,7 +443,7 @@ def _style() -> Iterator[None]:
         yield
 
 
-def _figure(height: float, *, legend: bool = True) -> tuple[Any, Any]:
+def _figure(height: float) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
