@@ -68,7 +68,9 @@ class Picture:
     def inline_svg(self) -> str:
         """As an SVG element for an HTML page: without prolog, and with ids of its own."""
         text = self.svg()
-        return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], count=1, flags=re.DOTALL)
+        text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
+        own = re.compile(r'(\bid="|url\(#|href="#)')
+        return re.sub(r"<[^>]+>", lambda tag: own.sub(rf"\g<1>{self.key}-", tag.group()), text)
 
     def png(self) -> bytes:
         """As a PNG file."""
@@ -457,7 +459,7 @@ def _render(picture: Picture, kind: str) -> bytes:
 
     content = io.BytesIO()
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    # A salt of its own, since the ids of all figures of a page live in one room.
+    # With a salt, equal figures are equal files.
     with _style(), matplotlib.rc_context({"svg.hashsalt": picture.key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # The reader's own fonts will have it.
         picture.figure.savefig(content, format=kind, dpi=200, metadata=metadata)
@@ -518,8 +520,12 @@ def _time_axis(axes: Any, seconds: Sequence[float]) -> None:
 
 
 def _mean_and_bar(rows: Sequence[Row]) -> tuple[float, float]:
-    values = [100 * row.accuracy for row in rows if row.accuracy is not None]
-    return float(np.mean(values)), half_width(values) or 0.0
+    """Mean of the sets' means, and root mean square of their half widths, as in the tables."""
+    sets: dict[str, list[float]] = {}
+    for row in rows:
+        sets.setdefault(row.cell.dataset, []).append(100 * (row.accuracy or 0.0))
+    bars = [half_width(values) or 0.0 for values in sets.values()]
+    return float(np.mean([np.mean(values) for values in sets.values()])), float(np.sqrt(np.mean(np.square(bars))))
 
 
 def _is_descent(row: Row) -> bool:

@@ -158,10 +158,11 @@ def html(table: Table, level: int = 3) -> str:
         cells = "".join(f"<td{_class(mark)}>{html_text(text)}</td>" for mark, text in zip(marks[1:], rest, strict=True))
         body += f'<tr><th scope="row">{html_text(first)}</th>{cells}</tr>\n'
     notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
+    below = f'<ul class="notes">{notes}</ul>\n' if notes else ""
     return (
         f'<section class="table" id="table-{html_text(table.key)}">\n<h{level}>{html_text(table.title)}</h{level}>\n'
         f'<div class="scroll" tabindex="0"><table>\n<thead>{heads}<tr>{names}</tr></thead>\n<tbody>\n{body}</tbody>\n'
-        f"</table></div>\n{f'<ul class=notes>{notes}</ul>' if notes else ''}\n</section>\n"
+        f"</table></div>\n{below}</section>\n"
     )
 
 

@@ -34,7 +34,7 @@ tr > th:first-child { position: sticky; left: 0; background: var(--shade); font-
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 figure { margin: 0; break-inside: avoid; }
 figure .card { background: #fff; border: 1px solid var(--line); border-radius: .4rem; padding: .4rem; }
-figure svg { display: block; width: 100%; height: auto; }
+figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 figcaption { color: var(--soft); font-size: .82rem; margin-top: .3rem; }
 dl { display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: .2rem 1rem; margin: 0; }
 dt { font-weight: 600; } dd { margin: 0; min-width: 0; }
