@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ..published import (
     AVERAGE,
     CYCLES,
+    DATASETS,
     OPTIMISERS,
     STANDARD_LOSS,
     STARTS,
@@ -209,17 +210,18 @@ def _optimiser_table(ours: list[Summary], where: str) -> Table | None:
         for loss, n in groups:
             line += _figures(entries.get((name + loss, n)))
         last = found.get((name, ends[-1]))
-        shown = last is not None and is_published_backbone(last.backbone)
+        shown = last is not None and _is_papers(last)
         line += [last.fit_seconds if last else None, published_seconds(name) if shown else None]
         lines.append(tuple(line))
-    notes = ["The standard loss has no text term. Published times are of the paper's machine.", *_gaps(chosen)]
+    notes = ["The standard loss has no text term. Published times, if any, are of the paper's machine.", *_gaps(chosen)]
     return _trimmed("optimisers", f"Optimisers and losses, {_on(chosen)}{where}", columns, lines, notes)
 
 
 def _start_table(ours: list[Summary], where: str) -> Table | None:
     chosen = _ablation(ours, STARTS)
     low, high = random_start_range()
-    notes = [f"Published for a random start: {low} to {high}, average of eleven data sets.", *_gaps(chosen)]
+    notes = [f"Published for a random start: {low} to {high}."] if any(map(_is_papers, chosen)) else []
+    notes += _gaps(chosen)
     title = f"Starts, before any update, {_on(chosen)}{where}"
     table = _by_shots("starts", title, "Start", _averages(chosen), notes, AVERAGE)
     return None if table is None else _with_losses(table, chosen)
@@ -234,7 +236,7 @@ def _with_losses(table: Table, chosen: list[Average]) -> Table:
         columns += [Column("loss", "loss", _shots(n)), Column("published loss", "loss", _shots(n))]
         for line in lines:
             one = found.get((str(line[0]), n))
-            shown = one is not None and is_published_backbone(one.backbone) and one.complete
+            shown = one is not None and _is_papers(one)
             ours = one.start_loss if one is not None and one.complete else None
             line += [ours, published_initial_loss(str(line[0]), n) if shown and ours is not None else None]
     return _trimmed(table.key, table.title, columns, [tuple(line) for line in lines], table.notes) or table
@@ -359,6 +361,12 @@ def _known(method: str, datasets: Sequence[str], shots: int, backbone: str) -> P
         return None
     name = plan_name(method)
     return published(name, datasets[0], shots) if len(datasets) == 1 else published_average(name, datasets, shots)
+
+
+def _is_papers(one: Average) -> bool:
+    """Whether an average is over just what the paper's averages are over."""
+    names = {canonical_dataset(name) for name in one.datasets}
+    return one.complete and names == set(DATASETS) and is_published_backbone(one.backbone)
 
 
 def _gaps(chosen: Iterable[Average]) -> list[str]:
