@@ -392,11 +392,13 @@ def _counts(chosen: Sequence[Summary]) -> list[str]:
     if numbers:
         low, high = min(numbers), max(numbers)
         notes.append(f"{low} to {high} tasks a cell." if low < high else f"{low} task{'s' * (low != 1)} a cell.")
-    gaps: dict[tuple[int, int, int], list[str]] = {}
+    gaps: dict[tuple[str, int, int], list[str]] = {}
     for one in chosen:
         if one.missing:
-            gaps.setdefault((one.shots, one.tasks, one.tasks + len(one.missing)), []).append(one.method)
-    notes += [f"{_shots(n)}: only {done} of {total} tasks: {', '.join(who)}." for (n, done, total), who in gaps.items()]
+            gaps.setdefault((one.method, one.tasks, one.tasks + len(one.missing)), []).append(str(one.shots))
+    notes += [
+        f"{who}: only {done} of {total} tasks at shots {', '.join(at)}." for (who, done, total), at in gaps.items()
+    ]
     return notes
 
 
