@@ -25,7 +25,7 @@ BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 """Okabe and Ito's colours; their yellow is too light for a line on white and is darkened here."""
 MARKERS = ("^", "v", "P", "X", "*", "<", ">", "h", "p", "d")
-LONGEST = 26
+LONGEST = 27
 """Letters of a name that fit into a legend of two columns."""
 LEAST_BLOCKS, LEAST_METHODS = 5, 3
 """What autorank's Friedman test with Nemenyi's critical distance needs."""
