@@ -1,0 +1,250 @@
+"""What has been published, to stand beside what we find; the figures are in `published.json`.
+
+All are accuracies in percent with OpenAI's CLIP RN50. The paper calls its ± a standard deviation; its code computes
+1.96 std/√10, the half width of a 95 % interval, and the ± of its averages is the root mean square of the sets' ±.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+AVERAGE = "average"
+"""In place of a data set: the mean over the eleven."""
+
+DATASETS = (
+    "ImageNet",
+    "SUN397",
+    "DTD",
+    "Caltech101",
+    "UCF101",
+    "Flowers102",
+    "StanfordCars",
+    "FGVCAircraft",
+    "EuroSAT",
+    "OxfordPets",
+    "Food101",
+)
+"""The eleven, in the paper's order."""
+
+MAIN = {
+    "Zero-shot": "Zero-shot",
+    "CoOp": "CoOp",
+    "PLOT": "PLOT",
+    "KgCoOp": "KgCoOp",
+    "ProGrad": "ProGrad",
+    "CLIP-Adapter": "CLIP-Adapter",
+    "Tip-Adapter": "Tip-Adapter",
+    "Tip-Adapter-F": "Tip-Adapter-F",
+    "Tip-Adapter-F*": "Tip-Adapter-F*",
+    "Standard LP": "Standard LP",
+    "LP++ (paper)": "LP++",
+    "LP++ (released)": "LP++",
+    "LP++ (default)": "LP++",
+}
+"""Methods of the comparison, as plans name them, and whose published figures they are compared with."""
+
+OPTIMISERS = {
+    "LP++ (paper)": "LP++",
+    "LP++ (alpha = 1)": "LP++ (alpha = 1)",
+    "GD (Lipschitz)": "GD (Lipschitz)",
+    "GD (best of 7)": "GD (best of 7)",
+    "Adam (Lipschitz)": "Adam (Lipschitz)",
+    "Adam (best of 7)": "Adam (best of 7)",
+    "L-BFGS": "L-BFGS",
+}
+"""Rows of the table of optimisers; with `STANDARD_LOSS` at the end of their name, on the loss without text."""
+
+STANDARD_LOSS = ", standard loss"
+
+STARTS = {
+    "LP++ (training-free)": "LP++ (training-free)",
+    "Tip-Adapter": "Tip-Adapter",
+    "Random start": "Random start",
+}
+"""Rows of the table of starts: classifiers before any update. "Tip-Adapter" is that of α = β = 1."""
+
+CYCLES = {
+    "LP++ (paper)": "Cycle (10, 1)",
+    "Cycle (10, 1)": "Cycle (10, 1)",
+    "Cycle (10, 10)": "Cycle (10, 10)",
+    "Cycle (1, 1)": "Cycle (1, 1)",
+    "Single block": "Single block",
+}
+"""Rows of the table of block cycles: steps on W and on α in turn, or on both at once."""
+
+METHODS: dict[str, str] = {
+    **CYCLES,
+    **STARTS,
+    **OPTIMISERS,
+    **{name + STANDARD_LOSS: known + STANDARD_LOSS for name, known in OPTIMISERS.items()},
+    **MAIN,
+}
+"""All names that a plan can use to have published figures beside its own."""
+
+_DATASET_ALIASES = {
+    "cars": "StanfordCars",
+    "aircraft": "FGVCAircraft",
+    "fgvc": "FGVCAircraft",
+    "pets": "OxfordPets",
+    "flowers": "Flowers102",
+    "oxfordflowers": "Flowers102",
+    "caltech": "Caltech101",
+    "food": "Food101",
+    "ucf": "UCF101",
+    "sun": "SUN397",
+    "describabletextures": "DTD",
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published figure, in percent."""
+
+    mean: float
+    deviation: float | None
+    """Half width of a 95 % interval (for averages the root mean square of the sets'); None where none is given."""
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """A printed figure that cannot be right, or does not follow from the others."""
+
+    method: str
+    dataset: str
+    shots: int
+    what: str
+    field: str = ""
+    """"mean" or "deviation" where it can be recomputed from the sets."""
+    recomputed: float | None = None
+
+
+def canonical_method(name: str) -> str | None:
+    """The name under which figures of a plan's method are published; None for a method of one's own.
+
+    >>> canonical_method("LP++ (default)"), canonical_method("tip-adapter-f*"), canonical_method("Mine")
+    ('LP++', 'Tip-Adapter-F*', None)
+    """
+    return _methods().get(_plain(name))
+
+
+def canonical_dataset(name: str) -> str | None:
+    """The paper's name of a data set; None for one that is not of the eleven.
+
+    >>> canonical_dataset("oxford_pets"), canonical_dataset("Stanford Cars"), canonical_dataset("WHU-RS19")
+    ('OxfordPets', 'StanfordCars', None)
+    """
+    squeezed = re.sub(r"[\W_]+", "", name.casefold())
+    return {one.casefold(): one for one in DATASETS}.get(squeezed, _DATASET_ALIASES.get(squeezed))
+
+
+def is_published_backbone(name: str) -> bool:
+    """Whether a backbone is CLIP's RN50, the only one that figures are published for.
+
+    >>> [is_published_backbone(name) for name in ("RN50/openai", "clip_rn50", "RN50x4/openai", "RN50/yfcc15m")]
+    [True, True, False, False]
+    """
+    parts = re.split(r"[\W_]+", name.casefold())
+    return "rn50" in parts and not any(part.startswith(("cc12m", "yfcc")) for part in parts)
+
+
+def published(method: str, dataset: str, shots: int, *, source: str = "paper") -> Published | None:
+    """The published figure of a method on a data set, or on "average"; None where there is none.
+
+    `source="tip-adapter"` asks that method's own log instead: one seed, chosen on test images.
+
+    >>> published("LP++", "EuroSAT", 1)
+    Published(mean=57.23, deviation=1.63)
+    >>> published("LP++ (default)", "average", 16).mean
+    74.42
+    """
+    tables = _content()["sources"]
+    if source not in tables:
+        raise ValueError(f"source={source!r} is not known: use one of {', '.join(map(repr, tables))}.")
+    accuracy = tables[source]["accuracy"]
+    known = method if method in accuracy else canonical_method(method)
+    name = AVERAGE if dataset == AVERAGE else canonical_dataset(dataset)
+    cells = accuracy.get(known, {}).get(name, {})
+    found = cells.get(str(shots), cells.get("any"))
+    return None if found is None else Published(*found)
+
+
+def published_average(method: str, datasets: Sequence[str], shots: int) -> Published | None:
+    """The published average over just these data sets; None unless each of them has a figure.
+
+    Over all eleven it is the printed average; over fewer, the mean of the sets' means and the root mean square of
+    their ±.
+
+    >>> published_average("LP++", ["DTD", "EuroSAT"], 1)
+    Published(mean=52.1, deviation=1.51)
+    """
+    names = {canonical_dataset(name) for name in datasets}
+    if names == set(DATASETS):
+        return published(method, AVERAGE, shots)
+    found = [published(method, name, shots) for name in datasets]
+    cells = [cell for cell in found if cell is not None]
+    if not cells or len(cells) < len(found) or len(names) < len(found):
+        return None
+    deviations = [cell.deviation for cell in cells if cell.deviation is not None]
+    spread = round(float(np.sqrt(np.mean(np.square(deviations)))), 2) if len(deviations) == len(cells) else None
+    return Published(round(float(np.mean([cell.mean for cell in cells])), 2), spread)
+
+
+def published_initial_loss(method: str, shots: int) -> float | None:
+    """The published loss before any update, mean over the eleven."""
+    found: float | None = _content()["initial_loss"].get(canonical_method(method), {}).get(str(shots))
+    return found
+
+
+def published_seconds(method: str) -> float | None:
+    """The published time of the table of optimisers: one fit, mean over the eleven."""
+    name = (canonical_method(method) or "").removesuffix(STANDARD_LOSS)
+    found: float | None = _content()["optimiser_seconds"].get(name)
+    return found
+
+
+def published_cost(method: str) -> dict[str, Any]:
+    """The published `time` (as printed) and `seconds` on 16-shot ImageNet, and what is `trained`; empty if unknown."""
+    found: dict[str, Any] = _content()["cost"]["methods"].get(canonical_method(method), {})
+    return dict(found)
+
+
+def errata() -> list[Erratum]:
+    """Cells of the paper's tables that are in doubt."""
+    return [Erratum(**one) for one in _content()["errata"]]
+
+
+def remarks() -> dict[str, str]:
+    """What the ± and the times of the published tables are, in words: "deviation" and "cost"."""
+    content = _content()
+    return {"deviation": content["sources"]["paper"]["deviation"], "cost": content["cost"]["note"]}
+
+
+def random_start_range() -> tuple[float, float]:
+    """Published accuracies of a random start before any update: lowest and highest over the numbers of shots."""
+    low, high = _content()["random_start_accuracy"]
+    return low, high
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s+", "", name.replace("α", "alpha").casefold())
+
+
+@cache
+def _methods() -> dict[str, str]:
+    both = {**{known: known for known in METHODS.values()}, **METHODS}
+    return {_plain(name): known for name, known in both.items()}
+
+
+@cache
+def _content() -> dict[str, Any]:
+    text = files(__package__).joinpath("published.json").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
