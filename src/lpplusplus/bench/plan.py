@@ -104,6 +104,12 @@ class Plan:
                         self.protocol,
                     )
 
+    def all_cells(self) -> Iterator[Cell]:
+        """Those of every data set and encoder."""
+        for dataset in self.datasets:
+            for backbone in self.backbones:
+                yield from self.cells(dataset, backbone)
+
     def __len__(self) -> int:
         return len(self.datasets) * len(self.backbones) * len(self.methods) * len(self.shots) * self.tasks
 

@@ -80,10 +80,11 @@ def demo(
     from ..bench.results import Results
 
     changes = {} if tasks is None else {"tasks": tasks}
-    _run(read_plan("demo", **changes), output, None, jobs, as_json)
-    files = write_report(Results(output, create=False), output / "report", "html")
+    plan = read_plan("demo", **changes)
+    _run(plan, output, None, jobs, as_json)
+    file = write_report(Results(output, create=False), output / "report", "html", planned=plan.all_cells())
     if not as_json:
-        say("report: [bold]{}[/]", files[0])
+        say("report: [bold]{}[/]", file)
 
 
 def report(
@@ -103,8 +104,7 @@ def report(
     if output is None:
         print(reports.report(opened, form.value))
         return
-    for file in reports.write_report(opened, output, form.value):
-        say("written: [bold]{}[/]", file)
+    say("written: [bold]{}[/]", reports.write_report(opened, output, form.value))
 
 
 def datasets(
@@ -200,7 +200,7 @@ def _averages(plan: Plan, results: Results) -> None:
     """Mean test accuracy of each method by shots, over data sets and tasks."""
     import numpy as np
 
-    wanted = {cell.key for d in plan.datasets for b in plan.backbones for cell in plan.cells(d, b)}
+    wanted = {cell.key for cell in plan.all_cells()}
     rows = [row for row in results.rows() if row.cell.key in wanted]
     shown = table("Mean test accuracy", "method", *(str(s) for s in plan.shots), right=tuple(map(str, plan.shots)))
     for method in plan.methods:
