@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_predict
-from tasks import small_task
 
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus.cross_validation import assign_folds
 from lpplusplus.gathering import Gathered
 from lpplusplus.insight import FOLDS, SAME_PICTURE, WEAK, doubtful_names, look_alikes, look_into
+from tasks import small_task
 
 
 def gathered(F, y, classes):
