@@ -5,11 +5,13 @@ process of its own with its own folder, standard output, error and exit status, 
 """
 
 import atexit
+import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,14 +97,14 @@ def _serve():
     import lpplusplus.plots
     import lpplusplus.probe  # noqa: F401
 
+    gc.freeze()  # Children need not copy what they only look at.
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
         if not child:
-            return _become(order)
+            _become(order)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
-    return None
 
 
 def _become(order):
@@ -113,7 +115,17 @@ def _become(order):
     sys.argv = ["lpp", *order["command"]]
     from lpplusplus.cli import main
 
-    main()
+    code = 1
+    try:
+        main()
+    except SystemExit as leaving:
+        code = leaving.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # Taking a large interpreter apart takes longer than most commands.
 
 
 if __name__ == "__main__":
