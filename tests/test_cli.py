@@ -361,6 +361,8 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     assert "exactly once" in complaint("train", photos, "-o", work / "x.lpp", "-t", "a photo")
     assert "fewer than 99 images" in complaint("train", photos, "-o", work / "x.lpp", "--shots", 99)
     assert "holds embeddings already" in complaint("train", store, "-o", work / "x.lpp", "--store", work / "y")
+    said = complaint("train", photos, "-o", work / "x.lpp", "--classes", "no.txt")
+    assert "no.txt: class names cannot be read (No such file or directory)" in said
     np.savez(tmp_path / "a.npz", embeddings=np.eye(4), labels=[0, 1, 0, 1])
     said = run("train", tmp_path / "a.npz", "-o", tmp_path / "a.lpp", "-t", "a {}.", "--json")
     assert json.loads(said.stdout)["encoder"] is None

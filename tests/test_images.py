@@ -174,7 +174,8 @@ def test_evaluate(trained, new_photos, tmp_path):
     with pytest.raises(SourceError, match="no labels to compare with"):
         trained.evaluate(paths)
     with pytest.raises(
-        SourceError, match=r"has the class 'owl' \(1 unknown class\(es\) in all\).*it has great_tit, robin, wren\."
+        SourceError,
+        match=r"owl/000\.png has the class 'owl' \(1 unknown class\(es\) in all\).*it has great_tit, robin, wren\.",
     ):
         trained.evaluate(make_folder(tmp_path / "other", {"owl": 1, "wren": 1}))
 

@@ -226,9 +226,10 @@ class ImageClassifier:
         position = {str(label): i for i, label in enumerate(self.classes_.tolist())}
         unknown = sorted(set(found.labels.tolist()) - set(position))
         if unknown:
+            example = found.paths[found.labels.tolist().index(unknown[0])]
             known = ", ".join(list(position)[:5]) + (", …" if len(position) > 5 else "")
             raise SourceError(
-                f"{_called(source)} has the class {unknown[0]!r} ({len(unknown)} unknown class(es) in all), which this "
+                f"{example} has the class {unknown[0]!r} ({len(unknown)} unknown class(es) in all), which this "
                 f"classifier does not have; it has {known}."
             )
         truth = np.array([position[label] for label in found.labels.tolist()], np.intp)
