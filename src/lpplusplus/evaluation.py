@@ -81,6 +81,7 @@ def evaluate(probabilities: NDArray[Any], truth: NDArray[np.intp], labels: list[
     >>> round(result.accuracy, 2), result.confused()
     (0.67, [('dog', 'cat', 1)])
     """
+    probabilities = np.asarray(probabilities, np.float64)
     n, k = probabilities.shape
     answers, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     right = answers == truth

@@ -98,6 +98,7 @@ def gather(
     *,
     y: Any = None,
     labels: bool = True,
+    training: bool = False,
     names: Mapping[str, str] | None = None,
     allow_empty: bool = False,
     shots: int | None = None,
@@ -119,6 +120,8 @@ def gather(
         Labels, for a list.
     labels
         Whether labels are wanted (training, evaluation) or not (prediction).
+    training
+        Refuse what no classifier can be trained on, before anything is decoded where that can be told.
     names
         Display name of each label, in order, as `read_class_names` gives them.
     allow_empty
@@ -128,19 +131,35 @@ def gather(
     views, store, on_error, progress
         As in `embed`.
     """
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if is_store(path):
-            return _few(_named(_stored(path, labels), names), shots, seed)
-        if path.suffix.lower() in (".npz", ".safetensors"):
-            return _few(_named(_from_arrays(read_arrays(path), path, labels), names), shots, seed)
+    ready = _ready(source, labels)
+    if ready is not None:
+        if y is not None:
+            raise SourceError(f"labels belong to a list of images; {os.fspath(source)!r} has its own.")
+        if store is not None or views not in (0, ready.views):
+            raise SourceError(
+                f"{os.fspath(source)} holds embeddings already, {_crops(ready.views)}: "
+                f"{'a store' if store is not None else 'views'} can only be asked for where images are embedded."
+            )
+        ready = _few(_named(ready, names), shots, seed)
+        if training and len(ready.classes) < 2:
+            raise SourceError(f"{os.fspath(source)} has {len(ready.classes)} class(es): training needs two or more.")
+        return ready
     images = open_images(source, y, labels=labels, allow_empty=allow_empty)
+    pictured = images.classes
     if labels and names is not None:
         images = images.with_names(names)
+    if training:
+        images.check_trainable()
     if labels and shots is not None:
         images = _few_images(images, shots, seed)
     opened = encoder()
     found = embed(images, opened, store=store, views=views, on_error=on_error, progress=progress)
+    if not len(found.X):
+        raise SourceError(
+            f"no image of {images.origin} can be used. First of {len(found.skipped)} skipped: {found.skipped[0]}"
+        )
+    if training and not allow_empty and found.labels is not None:
+        _check_all_left(pictured, set(found.labels.tolist()), found.skipped)
     return Gathered(
         found.X,
         found.labels,
@@ -154,6 +173,31 @@ def gather(
         reused=found.reused,
         computed=found.computed,
     )
+
+
+def _ready(source: Any, labels: bool) -> Gathered | None:
+    """Embeddings that `source` holds, if it is a feature store or a file of arrays."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if is_store(path):
+            return _stored(path, labels)
+        if path.suffix.lower() in (".npz", ".safetensors"):
+            return _from_arrays(read_arrays(path), path, labels)
+    return None
+
+
+def _crops(views: int) -> str:
+    return f"of {views} random crops of each image" if views else "one of each image"
+
+
+def _check_all_left(classes: tuple[str, ...], left: set[str], skipped: list[ImageError]) -> None:
+    """A class must not lose its last picture unnoticed because bad ones are skipped."""
+    lost = [label for label in classes if label not in left]
+    if lost:
+        raise SourceError(
+            f"no image of class {lost[0]!r} can be used ({len(lost)} such class(es) in all). Mend its images, or allow "
+            f"empty classes, which are known by their name only. First of {len(skipped)} skipped: {skipped[0]}"
+        )
 
 
 def _stored(path: Path, labels: bool) -> Gathered:

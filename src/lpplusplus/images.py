@@ -36,7 +36,7 @@ class ImageClassifier:
     template : str or list of str
         Sentence with {} for the class name; the embeddings of several are averaged.
     method : estimator, optional
-        What to fit on the embeddings; `LPPlusPlus()` by default.
+        What to fit on the embeddings; `LPPlusPlus()` by default. It is cloned, not changed.
     views : int
         Embed this many random crops of each training image instead of its centre. Methods that do not train on views
         average them.
@@ -50,17 +50,17 @@ class ImageClassifier:
     classifier_ : estimator
         The fitted method.
     classes_ : (K,) numpy array
-        Labels: folder names, or what the manifest says.
+        Labels: folder names, what the manifest says, or those of a list: strings, or whole numbers if `y` has such.
     names_ : tuple of str
         What the classes are called in prompts.
     origin_ : Origin or None
         The encoder it was trained with; None after training on a file of arrays, which does not say.
-    support_ : Gathered
-        What it was trained on; not saved.
+    support_, validation_ : Gathered
+        What it was trained and validated on (None without validation); not saved.
     class_text_ : (K, D) array or None
         Embeddings of the class names; not saved, though a method may keep them.
     insight_ : Insight
-        What training found out, after `look_into`.
+        What training found out, after `look_into`; it is saved with the classifier.
 
     Examples
     --------
@@ -77,8 +77,14 @@ class ImageClassifier:
     names_: tuple[str, ...]
     origin_: Origin | None
     support_: Gathered
+    validation_: Gathered | None
     class_text_: NDArray[np.float32] | None
     insight_: Insight
+    _where: str | Encoder
+    """Where the encoder of the fitted classifier is."""
+    _prompts: tuple[str, ...]
+    """The templates of the fitted classifier, whatever `template` is now."""
+    _views: int
 
     def __init__(
         self,
@@ -96,7 +102,7 @@ class ImageClassifier:
         self.views = views
         self.on_error = on_error
         self.progress = progress
-        self._opened: Encoder | None = encoder if isinstance(encoder, Encoder) else None
+        self._opened: dict[str, Encoder] = {}
 
     def fit(
         self,
@@ -132,11 +138,13 @@ class ImageClassifier:
             Keep class folders without images, as classes known by their name only.
         """
         templates = check_templates(self.template)
-        options: dict[str, Any] = {"names": names, "on_error": self.on_error, "progress": self.progress}
+        options: dict[str, Any] = {"on_error": self.on_error, "progress": self.progress}
         support = gather(
             source,
-            self._open,
+            lambda: self._open(self.encoder),
             y=y,
+            training=True,
+            names=names,
             allow_empty=allow_empty,
             shots=shots,
             seed=seed,
@@ -144,20 +152,25 @@ class ImageClassifier:
             store=store,
             **options,
         )
-        if support.labels is None or len(support.classes) < 2:
-            raise SourceError(f"{_called(source)} has {len(support.classes)} class(es): training needs two or more.")
+        where = self.encoder
+        if support.origin is not None and where == "embedded":
+            where = support.origin.spec  # A feature store knows its encoder; nobody has to name it again.
         validation = None
         extra: dict[str, Any] = {}
         if val is not None:
-            validation = gather(val, lambda: self._encoder_for(support.origin), y=y_val, **(options | {"names": None}))
+            validation = gather(val, lambda: self._encoder_for(support.origin, where), y=y_val, **options)
             _check_same(support.origin, validation.origin, _called(source), _called(val))
             extra = {"X_val": validation.rows, "y_val": validation.labels}
-        text = self._text(support, templates)
+        text = support.text
+        if text is None and support.origin is not None:
+            text = class_texts(self._encoder_for(support.origin, where), support.names, templates)
         model = LPPlusPlus() if self.method is None else clone(self.method)
         model.fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
-        self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
-        self.origin_, self.support_ = support.origin, support
-        self.class_text_, self._validation = text, validation
+        self.classifier_, self.classes_, self.names_ = model, _as_given(model.classes_, y), support.names
+        self.origin_, self.support_, self.validation_ = support.origin, support, validation
+        self.class_text_, self._where, self._prompts, self._views = text, where, templates, support.views
+        if hasattr(self, "insight_"):
+            del self.insight_  # It was about the classifier before.
         return self
 
     def look_into(self, progress: Progress | None = None) -> Insight:
@@ -165,24 +178,36 @@ class ImageClassifier:
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
-        self.insight_ = look_into(self.classifier_, self.support_, self.class_text_, self._validation, progress)
+        self.insight_ = look_into(self.classifier_, self.support_, self.class_text_, self.validation_, progress)
         return self.insight_
 
     def predict(self, images: Any) -> NDArray[Any]:
         """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays."""
-        return np.asarray(self.classes_[self.predict_proba(images).argmax(axis=1)])
+        best = self.predict_proba(images).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, images: Any) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`."""
         return self.probabilities(self.embed(images))
 
-    def embed(self, images: Any, *, labels: bool = False) -> Gathered:
-        """Embeddings of images by the encoder that this classifier was trained with."""
+    def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Gathered:
+        """Embeddings of images by the encoder that this classifier was trained with.
+
+        Parameters
+        ----------
+        images
+            Of any kind that `fit` takes.
+        y
+            Labels of a list, for `evaluate`.
+        labels
+            Whether labels are wanted; they are where `y` is given.
+        """
         self._check_fitted()
         found = gather(
             images,
-            lambda: self._encoder_for(self.origin_),
-            labels=labels,
+            lambda: self._encoder_for(self.origin_, self._where),
+            y=y,
+            labels=labels or y is not None,
             on_error=self.on_error,
             progress=self.progress,
         )
@@ -193,16 +218,19 @@ class ImageClassifier:
         """Probability of each class for embedded images."""
         return np.asarray(self.classifier_.predict_proba(found.rows))
 
-    def evaluate(self, source: Any) -> Evaluation:
-        """Compare with the labels of `source`, of any kind that `fit` takes."""
-        found = self.embed(source, labels=True)
-        assert found.labels is not None
+    def evaluate(self, source: Any, y: Any = None) -> Evaluation:
+        """Compare with the labels of `source`, of any kind that `fit` takes, or of what `embed` gave with labels."""
+        found = source if isinstance(source, Gathered) else self.embed(source, y, labels=True)
+        if found.labels is None:
+            raise SourceError(f"{_called(source)} has no labels to compare with.")
         position = {str(label): i for i, label in enumerate(self.classes_.tolist())}
         unknown = sorted(set(found.labels.tolist()) - set(position))
         if unknown:
+            example = found.paths[found.labels.tolist().index(unknown[0])]
+            known = ", ".join(list(position)[:5]) + (", …" if len(position) > 5 else "")
             raise SourceError(
-                f"{_called(source)} has the class {unknown[0]!r} ({len(unknown)} unknown class(es) in all), which this "
-                f"classifier does not have; it has {', '.join(list(position)[:5])}, …"
+                f"{example} has the class {unknown[0]!r} ({len(unknown)} unknown class(es) in all), which this "
+                f"classifier does not have; it has {known}."
             )
         truth = np.array([position[label] for label in found.labels.tolist()], np.intp)
         return evaluate(self.probabilities(found), truth, list(position))
@@ -216,9 +244,10 @@ class ImageClassifier:
             metadata={
                 "images": {
                     "encoder": None if self.origin_ is None else asdict(self.origin_),
-                    "templates": list(check_templates(self.template)),
+                    "templates": list(self._prompts),
                     "names": list(self.names_),
-                    "views": self.views,
+                    "numbers": self.classes_.dtype.kind in "iu",
+                    "views": self._views,
                 },
                 "insight": None if insight is None else insight.as_dict(),
             },
@@ -249,42 +278,36 @@ class ImageClassifier:
             about = model.metadata_["images"]
             origin = None if about["encoder"] is None else Origin(**about["encoder"])
             names, templates, views = tuple(about["names"]), about["templates"], int(about["views"])
-            check_templates(templates)
+            prompts = check_templates(templates)
+            classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFormatError(
                 f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
             ) from error
         spec = origin.spec if origin is not None else "embedded"
-        loaded = cls(spec if encoder is None else encoder, template=templates, views=views, on_error=on_error)
-        loaded.progress = progress
-        loaded.classifier_, loaded.classes_, loaded.names_, loaded.origin_ = model, model.classes_, names, origin
+        where = spec if encoder is None else encoder
+        loaded = cls(where, template=templates, views=views, on_error=on_error, progress=progress)
+        loaded.classifier_, loaded.classes_, loaded.names_, loaded.origin_ = model, classes, names, origin
+        loaded._where, loaded._prompts, loaded._views = where, prompts, views
         return loaded
 
-    def _open(self) -> Encoder:
-        if self._opened is None:
-            assert isinstance(self.encoder, str)
-            self._opened = open_encoder(self.encoder)
-        return self._opened
+    def _open(self, where: str | Encoder) -> Encoder:
+        if isinstance(where, Encoder):
+            return where
+        if where not in self._opened:
+            self._opened[where] = open_encoder(where)
+        return self._opened[where]
 
-    def _encoder_for(self, origin: Origin | None) -> Encoder:
+    def _encoder_for(self, origin: Origin | None, where: str | Encoder) -> Encoder:
         """The encoder, if it is the one that made embeddings of `origin`."""
         if origin is None:
             raise SourceError(
                 "this classifier was trained on a file of arrays, which does not say how they were made: give it "
                 "embeddings of the same kind (.npz, .safetensors), not images."
             )
-        opened = self._open()
-        _check_same(origin, Origin.of(opened), "this classifier", "the encoder")
+        opened = self._open(where)
+        _check_same(origin, Origin.of(opened), "this classifier", "the encoder given now")
         return opened
-
-    def _text(self, support: Gathered, templates: tuple[str, ...]) -> NDArray[np.float32] | None:
-        if support.text is not None:
-            return support.text
-        if support.origin is None:
-            return None
-        if self._opened is None and self.encoder == "embedded":
-            self.encoder = support.origin.spec  # A feature store knows its encoder; nobody has to name it again.
-        return class_texts(self._encoder_for(support.origin), support.names, templates)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "classifier_"):
@@ -299,6 +322,11 @@ def _check_same(mine: Origin | None, other: Origin | None, whose: str, others: s
         f"{whose} belongs to the encoder {mine}, {others} to {other}: their embeddings cannot be compared. Use the "
         f"same encoder for both, or train again."
     )
+
+
+def _as_given(classes: NDArray[Any], y: Any) -> NDArray[Any]:
+    """Labels as the user's list had them: whole numbers come back as such."""
+    return classes.astype(np.int64) if y is not None and np.asarray(y).dtype.kind in "iu" else classes
 
 
 def _called(source: Any) -> str:

@@ -50,7 +50,7 @@ class Insight:
 
     Attributes
     ----------
-    measured : "validation", "cross-validation", or "not measured" where neither can be
+    measured : "validation", "4-fold cross-validation", or "not measured" where neither can be
     accuracy, zero_shot_accuracy : part of held-out images right; None if not measured, or without class names
     weakest : the classes with the lowest accuracy, if below 1
     doubtful_names : classes whose names the encoder seems not to understand
@@ -110,7 +110,7 @@ def _held_out(
     assert y is not None
     position = {label: i for i, label in enumerate(support.classes)}
     folds = assign_folds(np.array([position[label] for label in y]), FOLDS, np.random.default_rng(0))
-    answers = np.empty_like(y)
+    answers = np.empty(len(y), np.array(support.classes).dtype)  # A class without examples may have the longest label.
     present = [label for label in support.classes if label in set(y.tolist())]
     known = list(support.classes) if text is not None else present
     for fold in range(FOLDS):
@@ -166,7 +166,9 @@ def look_alikes(rows: NDArray[np.float32], labels: NDArray[np.str_], paths: list
         cosines = F[low : low + height] @ F.T
         i, j = np.nonzero(cosines >= SAME_PICTURE)
         apart = (i + low < j) & (labels[i + low] != labels[j])
-        found += [(float(cosines[a, b]), int(a + low), int(b)) for a, b in zip(i[apart], j[apart], strict=True)]
+        i, j = i[apart], j[apart]
+        closest = np.argsort(-cosines[i, j], kind="stable")[:most]
+        found += [(float(cosines[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
         found = sorted(found, key=lambda pair: -pair[0])[:most]
     return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), round(c, 4)) for c, i, j in found]
 

@@ -8,6 +8,7 @@ fitted attributes and the user's own metadata. A reader refuses a version that i
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -118,6 +119,10 @@ def _registry() -> dict[str, type[FewShotClassifier]]:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    if path.is_dir():  # safetensors would only say "No such device".
+        raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             header = (file.metadata() or {}).get(KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ def draw_confusion(result: Evaluation, path: Path) -> Path:
     image = axes.imshow(result.confusion / np.maximum(counts, 1), cmap="Blues", vmin=0, vmax=1)
     if k <= NAMED_UP_TO:
         labels = [score.label for score in result.classes]
-        axes.set_xticks(range(k), labels, rotation=90, fontsize=8)
-        axes.set_yticks(range(k), labels, fontsize=8)
+        axes.set_xticks(range(k), labels, rotation=90, fontsize=8, parse_math=False)
+        axes.set_yticks(range(k), labels, fontsize=8, parse_math=False)
     axes.set(xlabel="answer", ylabel="truth", title=f"accuracy {result.accuracy:.1%} on {result.images} images")
     figure.colorbar(image, ax=axes, fraction=0.046, pad=0.04, label="part of the class")
     return _write(figure, path)
@@ -61,7 +62,9 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 def _write(figure: Any, path: Path) -> Path:
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # A box for a letter is no reason to complain.
+        figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
     with atomic_write(path) as file:
         file.write(picture.getvalue())
     return path

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
 def main() -> None:
     """Run `lpp`; exits with 0, with 1 after an error, 2 for a wrong command line, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # A file name may hold what the terminal cannot show.
     try:
         from .app import app
     except ImportError as error:
         missing = error.name or str(error)
         print(f'lpp needs {missing}, which is not installed: pip install "lpplusplus[images]"', file=sys.stderr)
         sys.exit(1)
-    app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app(prog_name="lpp")

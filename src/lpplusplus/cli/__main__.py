@@ -1,4 +1,4 @@
-"""`python -m lpplusplus.cli`."""
+"""`python -m lpplusplus.cli`, where the command `lpp` is not on the path."""
 
 from . import main
 

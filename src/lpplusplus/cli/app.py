@@ -11,7 +11,6 @@ from typing import Any
 
 import typer
 
-from .. import __version__
 from ..encoders import EncoderError
 from . import bench
 from .console import complain
@@ -35,6 +34,8 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
+        from .. import __version__
+
         print(f"lpp {__version__}")
         raise typer.Exit
 
@@ -64,12 +65,20 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if options.get("debug"):
                 traceback.print_exc()
-            expected = isinstance(error, ValueError | OSError | EncoderError | ImportError)
-            what = str(error) if expected and str(error) else f"{type(error).__name__}: {error}"
-            complain(what if expected else f"{what} (this is a bug: please report it with what --debug prints)")
+            complain(_what(error))
             raise typer.Exit(1) from None
 
     return run
+
+
+def _what(error: Exception) -> str:
+    """An error in words; without "[Errno 13]", and without the name of a Python class unless it is our own mistake."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes | os.PathLike) else ""
+        return f"{where}{error.strerror}."
+    if isinstance(error, ValueError | OSError | EncoderError | ImportError) and str(error):
+        return str(error)
+    return f"{type(error).__name__}: {error} (this is a bug: please report it with what --debug prints)"
 
 
 _COMMANDS: tuple[Callable[..., None], ...] = (demo, train, predict, evaluate, embed, inspect, encoders)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 WIDTH = 140
 """Where there is no terminal to ask."""
@@ -19,40 +20,45 @@ WIDTH = 140
 
 def out() -> Console:
     """Standard output."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def err() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDTH)
+    return Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else WIDTH)
+
+
+def plain(value: object) -> str:
+    """A user's string, fit for one line: control characters, which could drive a terminal, as Python writes them."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
 
 
 def say(text: str, *values: object) -> None:
     """A line for people, in rich's markup; `values` fill its places {} as they are, brackets and all."""
     first, *rest = text.split("{}")
-    filled = first + "".join(escape(str(value)) + part for value, part in zip(values, rest, strict=True))
+    filled = first + "".join(escape(plain(value)) + part for value, part in zip(values, rest, strict=True))
     out().print(filled, soft_wrap=True)
 
 
 def complain(text: str) -> None:
     """One line on standard error."""
-    line = " ".join(text.split())
-    err().print(f"[bold red]lpp:[/] {escape(line)}", soft_wrap=True)
+    err().print(Text.assemble(("lpp:", "bold red"), " ", plain(" ".join(text.splitlines()))), soft_wrap=True)
 
 
 def warn(text: str) -> None:
     """A remark on standard error."""
-    err().print(f"[yellow]lpp:[/] {escape(text)}", soft_wrap=True)
+    err().print(Text.assemble(("lpp:", "yellow"), " ", plain(text)), soft_wrap=True)
 
 
 def show_json(value: Any) -> None:
     """One JSON object on standard output."""
-    print(json.dumps(value, allow_nan=False, ensure_ascii=False))
+    print(json.dumps(value, allow_nan=False))  # ASCII, so that any file name and any terminal will do.
 
 
 def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table; columns named in `right` are aligned there."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    """An empty table; columns named in `right` are aligned there. Without any column's name it has no heading."""
+    heading = Text(plain(title), "bold", no_wrap=True, overflow="ignore") if title else None
+    made = Table(title=heading, title_justify="left", header_style="bold", show_header=any(columns))
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
@@ -60,7 +66,7 @@ def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def add_row(shown: Table, *cells: object) -> None:
     """A row of cells as they are, brackets and all."""
-    shown.add_row(*(escape(str(cell)) for cell in cells))
+    shown.add_row(*(Text(plain(cell)) for cell in cells))
 
 
 def percent(part: float | None) -> str:

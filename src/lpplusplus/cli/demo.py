@@ -23,6 +23,8 @@ TEST_IMAGES = 20
 TASKS = 5
 """Choices of examples that an accuracy is averaged over."""
 TEMPLATE = "a picture of a {}."
+CLIP = "onnx:immich-app/ViT-B-32__openai"
+"""A real encoder to suggest, which needs no more packages than the demonstration."""
 
 
 def demo(
@@ -35,6 +37,8 @@ def demo(
 ) -> None:
     """Draw pictures, learn them from 1 to 16 examples a class, save, load, predict, evaluate. Offline, in a minute."""
     if keep is not None:
+        if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+            raise typer.BadParameter(f"{keep} is there already: name a new or empty folder.", param_hint="--keep")
         keep.mkdir(parents=True, exist_ok=True)
         _run(keep, as_json, kept=True)
         return
@@ -57,7 +61,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     with bar("Evaluating") as progress:
         loaded.progress = progress
         found = loaded.embed(test, labels=True)
-        result = loaded.evaluate(test)
+    result = loaded.evaluate(found)
     with bar("Learning from 1 to 16 examples") as progress:
         curve = _curve(clf, found, progress)
     new = [str(path) for path in sorted(test.glob("*/*.jpg"))[:: TEST_IMAGES * 5]]
@@ -93,10 +97,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     if kept:
         say("Kept: {}", ", ".join(str(path) for path in (photos, test, model, *files)))
     say("With your own photos, one folder a class:")
-    command = (
-        '  lpp train photos/ -o birds.lpp --encoder open_clip:ViT-B-32/openai --template "a photo of a {}, a bird."'
-    )
-    say("{}", command)
+    say("{}", f'  lpp train photos/ -o birds.lpp --encoder {CLIP} --template "a photo of a {{}}, a type of bird."')
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 

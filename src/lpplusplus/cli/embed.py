@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .console import bar, say, show_json, warn
-from .options import Debug, Errors, Json, OnError, Spec, Views
+from .console import bar, say, show_json
+from .options import Debug, Errors, Json, OnError, Spec, Views, report_skipped
 
 
 def embed(
@@ -30,8 +30,7 @@ def embed(
     opened = open_encoder(encoder)
     with bar("Embedding") as progress:
         found = embed_images(images, opened, store=output, views=views, on_error=on_error.value, progress=progress)
-    for problem in found.skipped:
-        warn(f"skipped: {problem}")
+    skipped = report_skipped(found.skipped)
     if as_json:
         show_json(
             {
@@ -43,7 +42,7 @@ def embed(
                 "encoder": opened.spec,
                 "computed": found.computed,
                 "reused": found.reused,
-                "skipped": [{"path": str(problem.path), "reason": problem.reason} for problem in found.skipped],
+                "skipped": skipped,
                 "ignored": images.ignored,
             }
         )

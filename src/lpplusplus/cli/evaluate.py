@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table
-from .options import Debug, Errors, Json, Model, OnError, OtherSpec
+from .options import Debug, Errors, Json, Model, OnError, OtherSpec, report_skipped
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation
@@ -32,12 +32,16 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """Accuracy, classes, confusions and reliability of a classifier."""
+    if plots is not None and plots.exists() and not plots.is_dir():
+        raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
     from ..images import ImageClassifier
 
     clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
     with bar("Evaluating") as progress:
         clf.progress = progress
-        result = clf.evaluate(source)
+        found = clf.embed(source, labels=True)
+    skipped = report_skipped(found.skipped)
+    result = clf.evaluate(found)
     files = []
     if plots is not None:
         from ..plots import draw_confusion, draw_reliability
@@ -45,7 +49,7 @@ def evaluate(
         plots.mkdir(parents=True, exist_ok=True)
         files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
     if as_json:
-        show_json({**result.as_dict(), "plots": [str(file) for file in files]})
+        show_json({**result.as_dict(), "skipped": skipped, "plots": [str(file) for file in files]})
         return
     tell(result)
     for file in files:

@@ -31,9 +31,8 @@ def _model(path: Path) -> dict[str, Any]:
     from ..persistence import load
 
     model = load(path)
-    images = model.metadata_.get("images") or {}
-    encoder = images.get("encoder") or {}
-    insight = model.metadata_.get("insight") or {}
+    images, insight = (_section(model.metadata_, name) for name in ("images", "insight"))
+    encoder = _section(images, "encoder")
     parameters = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
     return {
         "kind": "classifier",
@@ -45,6 +44,7 @@ def _model(path: Path) -> dict[str, Any]:
         "encoder_fingerprint": encoder.get("fingerprint"),
         "preprocessing": encoder.get("preprocessing"),
         "templates": images.get("templates", []),
+        "views": images.get("views"),
         "measured": insight.get("measured"),
         "accuracy": insight.get("accuracy"),
         "zero_shot_accuracy": insight.get("zero_shot_accuracy"),
@@ -71,6 +71,12 @@ def _store(path: Path) -> dict[str, Any]:
         "damaged": damaged,
         "bytes": sum(file.stat().st_size for file in path.glob("*.safetensors")),
     }
+
+
+def _section(about: Any, name: str) -> dict[str, Any]:
+    """A part of a file's metadata, which is whatever its writer put there."""
+    part = about.get(name) if isinstance(about, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _short(value: Any) -> str:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
+
+from .console import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..pixels.decoding import ImageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
@@ -32,3 +39,10 @@ class OnError(str, Enum):
 
 Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about a bad image.")]
 Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
+
+
+def report_skipped(skipped: Sequence[ImageError]) -> list[dict[str, Any]]:
+    """Warn of each picture that was left out; the same for JSON."""
+    for problem in skipped:
+        warn(f"skipped: {problem}")
+    return [{"path": str(problem.path), "reason": problem.reason} for problem in skipped]

@@ -9,14 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import add_row, bar, out, percent, show_json, table, warn
-from .options import Debug, Errors, Json, Model, OnError, OtherSpec
+from .console import add_row, bar, out, percent, show_json, table
+from .options import Debug, Errors, Json, Model, OnError, OtherSpec, report_skipped
+
+LISTS = (".csv", ".jsonl", ".npz", ".safetensors")
+"""Endings of files that stand for many images; all else is an image, whatever it is called."""
 
 
 def predict(
     model: Model,
     images: Annotated[
-        list[Path], typer.Argument(help="Images, a folder, a feature store or a file of arrays.", show_default=False)
+        list[Path],
+        typer.Argument(help="Images; or one folder, manifest, feature store or file of arrays.", show_default=False),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
     encoder: OtherSpec = None,
@@ -26,19 +30,20 @@ def predict(
     debug: Debug = False,
 ) -> None:
     """Classify images."""
-    from ..images import ImageClassifier
-    from ..sources import EXTENSIONS
-
     if as_json and as_csv:
         raise typer.BadParameter("choose one of --json and --csv.")
+    folders = [path for path in images if path.is_dir()]
+    if folders and len(images) > 1:
+        raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
+    from ..images import ImageClassifier
+
     clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
-    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() not in EXTENSIONS)
+    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS)
     with bar("Classifying") as progress:
         clf.progress = progress
         found = clf.embed(images[0] if single else images)
         chances = clf.probabilities(found)
-    for problem in found.skipped:
-        warn(f"skipped: {problem}")
+    skipped = report_skipped(found.skipped)
     order = (-chances).argsort(axis=1, kind="stable")[:, :top]
     labels = [str(label) for label in clf.classes_.tolist()]
     answers: list[dict[str, Any]] = [
@@ -46,7 +51,6 @@ def predict(
         for path, row, best in zip(found.paths, chances, order, strict=True)
     ]
     if as_json:
-        skipped = [{"path": str(problem.path), "reason": problem.reason} for problem in found.skipped]
         show_json({"predictions": answers, "skipped": skipped})
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .options import Debug, Errors, Json, OnError, Spec, Views
+from .options import Debug, Errors, Json, OnError, Spec, Views, report_skipped
 
 if TYPE_CHECKING:
     from ..images import ImageClassifier
@@ -67,18 +67,15 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train a classifier on a few labelled images of each class."""
+    if method not in METHODS:
+        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}.", param_hint="--method")
+    _check_output(output, [path for path in (source, val, classes) if path is not None])
     import lpplusplus
 
     from ..encoders.prompts import DEFAULT_TEMPLATE
     from ..images import ImageClassifier
     from ..sources import read_class_names
 
-    if method not in METHODS:
-        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}.", param_hint="--method")
-    if output.is_dir():
-        raise typer.BadParameter(f"{output} is a folder: name a file, such as {output / 'model.lpp'}.", param_hint="-o")
-    if not output.parent.is_dir():
-        raise typer.BadParameter(f"the folder {output.parent} does not exist: make it first.", param_hint="-o")
     clf = ImageClassifier(
         encoder,
         template=template or DEFAULT_TEMPLATE,
@@ -90,15 +87,33 @@ def train(
     with bar("Embedding") as progress:
         clf.progress = progress
         clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
-    for problem in clf.support_.skipped:
-        warn(f"skipped: {problem}")
+    skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
+    if template and clf.origin_ is None:
+        warn(f"--template has no use: class names of {source} are not embedded here.")
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
     clf.save(output)
     if as_json:
-        show_json(_as_dict(clf, insight, output, method))
+        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped})
         return
     tell(clf, insight, output)
+
+
+def _check_output(output: Path, inputs: list[Path]) -> None:
+    """Refuse a place where the classifier cannot be written, or where it would destroy what it is made from."""
+    from ..sources import EXTENSIONS
+
+    problem = None
+    if output.is_dir():
+        problem = f"{output} is a folder: name a file, such as {output / 'model.lpp'}."
+    elif not output.parent.is_dir():
+        problem = f"the folder {output.parent} does not exist: make it first."
+    elif output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
+        problem = f"{output} is also an input: name another file, such as {output.with_suffix('.lpp')}."
+    elif output.suffix.lower() in EXTENSIONS:
+        problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
+    if problem is not None:
+        raise typer.BadParameter(problem, param_hint="-o")
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
@@ -146,7 +161,6 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "images": len(support),
         "computed": support.computed,
         "reused": support.reused,
-        "skipped": [{"path": str(problem.path), "reason": problem.reason} for problem in support.skipped],
         "ignored": support.ignored,
         **insight.as_dict(),
     }

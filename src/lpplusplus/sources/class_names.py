@@ -38,7 +38,8 @@ def read_class_names(path: str | PathLike[str]) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: class names cannot be read ({error}): expected a text file in UTF-8.") from error
+        why = getattr(error, "strerror", None) or error
+        raise SourceError(f"{path}: class names cannot be read ({why}): expected a text file in UTF-8.") from error
     names: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

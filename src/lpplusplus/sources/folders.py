@@ -49,12 +49,12 @@ def _by_class(root: Path, allow_empty: bool) -> ImageSet:
         beside = "beside class folders" if folders else "without class folders"
         raise SourceError(
             f"{root} has images directly in it, {beside} (such as {files[0].name!r}): "
-            f"put each into the folder of its class, {root.name}/<class>/{files[0].name}."
+            f"put each into the folder of its class, {root / '<class>' / files[0].name}."
         )
     if problems:
         raise SourceError(str(problems[0]))
     if not folders:
-        raise SourceError(f"{root} has no class folders: expected {root.name}/<class>/*.jpg.")
+        raise SourceError(f"{root} has no class folders: expected {root / '<class>' / '*.jpg'}.")
     items: list[Item] = []
     names: list[str] = []
     empty = []

@@ -108,6 +108,8 @@ def from_list(items: Iterable[str | PathLike[str] | Image.Image], labels: Iterab
     """
     if isinstance(items, str | bytes | os.PathLike):
         raise SourceError(f"expected a list of images, not the single {items!r}: use [{items!r}].")
+    if not isinstance(items, Iterable):
+        raise SourceError(f"expected a list of paths or Pillow images, not a single {type(items).__name__}: use [it].")
     kept = [_item(item, position) for position, item in enumerate(items)]
     if labels is None:
         return ImageSet(kept)
@@ -116,7 +118,9 @@ def from_list(items: Iterable[str | PathLike[str] | Image.Image], labels: Iterab
         raise SourceError(f"{len(kept)} images need as many labels, but labels have shape {given.shape}.")
     if given.dtype.kind not in "iuU" and not all(isinstance(label, str) for label in given.tolist()):
         raise SourceError(f"labels must be strings or whole numbers, not {given.dtype}.")
-    return labelled(kept, [str(label) for label in given.tolist()], "a list")
+    # In the order of the labels as they are: 2 before 10.
+    classes = [str(label) for label in np.unique(given).tolist()] if given.dtype.kind in "iu" else None
+    return labelled(kept, [str(label) for label in given.tolist()], "a list", classes=classes)
 
 
 def labelled(

@@ -45,5 +45,8 @@ def open_images(source: Source, y: Iterable[Any] | None = None, *, labels: bool 
         return from_manifest(path, labels=labels)
     if path.suffix.lower() in EXTENSIONS and not labels:
         return from_list([path])
+    if not labels:
+        what = "is neither an image, a folder nor a manifest (.csv, .jsonl)" if path.exists() else "does not exist"
+        raise SourceError(f"{path} {what}: expected one of these.")
     what = "is neither a folder nor a manifest (.csv, .jsonl)" if path.exists() else "does not exist"
     raise SourceError(f"{path} {what}: expected images as <class>/*.jpg below a folder, or a list with path and label.")
