@@ -124,8 +124,8 @@ def test_doubles_across_classes_are_found_and_within_one_are_not():
         ("4.jpg", "a", "7.jpg", "b"),
         ("2.jpg", "a", "11.jpg", "b"),
     ]
-    assert found[0].cosine == 1
-    assert SAME_PICTURE <= found[1].cosine < 1
+    assert found[0].likeness == 1
+    assert SAME_PICTURE <= found[1].likeness < 1
 
 
 def test_only_the_closest_doubles_of_very_many_are_listed():

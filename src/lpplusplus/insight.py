@@ -19,7 +19,9 @@ FOLDS = 4
 WEAK = 5
 """How many of the weakest classes to name."""
 SAME_PICTURE = 0.98
-"""Cosine from which two images of different classes look like one."""
+"""Likeness from which two images of different classes look like one."""
+FEW_ENOUGH = 50_000
+"""Images of which all pairs are compared."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it tells its class's images apart less than this part of what the median name does."""
 
@@ -41,7 +43,8 @@ class Twins:
     first_label: str
     second: str
     second_label: str
-    cosine: float
+    likeness: float
+    """1 for equal embeddings, 0 for two that are as far apart as two images are on average."""
 
 
 @dataclass(frozen=True)
@@ -158,19 +161,27 @@ def doubtful_names(
 
 
 def look_alikes(rows: NDArray[np.float32], labels: NDArray[np.str_], paths: list[str], most: int = 10) -> list[Twins]:
-    """Pairs of images of different classes whose embeddings are almost the same, the closest first."""
+    """Pairs of images of different classes whose embeddings are almost the same, the closest first.
+
+    Distances are compared with the mean distance of two images, since in some models all embeddings are close. Of more
+    than `FEW_ENOUGH` images none are compared.
+    """
+    if len(rows) > FEW_ENOUGH:
+        return []
     F = _unit(rows)
+    mean = F.mean(axis=0, dtype=np.float64)
+    spread = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
     found: list[tuple[float, int, int]] = []
     height = max(1, 2**22 // len(F))
     for low in range(0, len(F), height):
-        cosines = F[low : low + height] @ F.T
-        i, j = np.nonzero(cosines >= SAME_PICTURE)
+        likeness = 1 - (1 - F[low : low + height] @ F.T) / spread
+        i, j = np.nonzero(likeness >= SAME_PICTURE)
         apart = (i + low < j) & (labels[i + low] != labels[j])
         i, j = i[apart], j[apart]
-        closest = np.argsort(-cosines[i, j], kind="stable")[:most]
-        found += [(float(cosines[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
+        closest = np.argsort(-likeness[i, j], kind="stable")[:most]
+        found += [(float(likeness[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
         found = sorted(found, key=lambda pair: -pair[0])[:most]
-    return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), round(c, 4)) for c, i, j in found]
+    return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -140,12 +140,12 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
         )
     for twins in insight.twins:
         say(
-            "[bold]Almost the same image in two classes:[/] {} ({}) and {} ({}), cosine {}",
+            "[bold]Almost the same image in two classes:[/] {} ({}) and {} ({}), likeness {}",
             twins.first,
             twins.first_label,
             twins.second,
             twins.second_label,
-            twins.cosine,
+            twins.likeness,
         )
     if clf.origin_ is not None and clf.origin_.spec == "embedded":
         say("The embedded encoder is a demonstration model: for real photos name a CLIP model (lpp encoders).")
