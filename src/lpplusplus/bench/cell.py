@@ -20,6 +20,7 @@ import lpplusplus
 
 from ..base import FewShotClassifier
 from ..evaluation import evaluate
+from ..methods.finetuning import require_torch
 from .results import Cell, Row
 
 Matrix = NDArray[Any]
@@ -74,7 +75,7 @@ def _run(cell: Cell, task: TaskData) -> Row:
     if held is not None:
         extra = {"X_val": held.X, "y_val": names[held.y]}
     if model.needs_torch:
-        _warm_up_torch()
+        _warm_up_torch(cell.estimator)
     with peak_memory() as memory:
         start = time.perf_counter()
         model.fit(task.support.X, names[task.support.y], text=task.text, classes=list(task.classes), **extra)
@@ -110,10 +111,9 @@ def _run(cell: Cell, task: TaskData) -> Row:
 
 
 @cache
-def _warm_up_torch() -> None:
+def _warm_up_torch(method: str) -> None:
     """Import torch and the parts that its first training loads: seconds that are not the method's."""
-    import torch
-
+    torch = require_torch(method)
     leaf = torch.zeros(2, requires_grad=True)
     for optimiser in (torch.optim.AdamW([leaf], lr=0.1), torch.optim.SGD([leaf], lr=0.1, momentum=0.9)):
         optimiser.zero_grad()
