@@ -31,13 +31,17 @@ class Summary:
     failed: int
     method_seconds: float
     """Time inside the methods, summed over cells."""
+    preparation_seconds: float
+    """Reading and embedding data sets, before their cells run."""
     seconds: float
     workers: int
 
     @property
     def overhead(self) -> float | None:
-        """Part of the workers' time that was not the methods'; None when nothing was run."""
-        return 1 - self.method_seconds / (self.seconds * self.workers) if self.run else None
+        """The workers' time that was not the methods', as a part of that which was; None when nothing was run."""
+        if not self.method_seconds:
+            return None
+        return (self.seconds - self.preparation_seconds) * self.workers / self.method_seconds - 1
 
 
 def run_plan(
@@ -57,7 +61,7 @@ def run_plan(
         See `Progress`.
     """
     workers = n_jobs or cpu_count()
-    total, done, failed, already, inside = len(plan), 0, 0, 0, 0.0
+    total, done, failed, already, inside, preparing = len(plan), 0, 0, 0, 0.0, 0.0
     start = time.perf_counter()
 
     def tell(what: str) -> None:
@@ -73,36 +77,45 @@ def run_plan(
                 done += len(solved)
                 already += len(solved)
                 tell(f"{dataset}, {backbone}")
-                for row in _rows(plan, missing, results, sources, workers, lambda what: tell(what)):
+                if not missing:
+                    continue
+                begun = time.perf_counter()
+                opened = _open(plan, missing, results, sources, tell)
+                preparing += time.perf_counter() - begun
+                for row in _rows(missing, opened, results, workers):
                     done += 1
                     failed += row.status != "ok"
                     inside += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
                     tell(f"{dataset}, {backbone}: {row.cell.method}")
-    return Summary(total, already, done - already, failed, inside, time.perf_counter() - start, workers)
+    return Summary(total, already, done - already, failed, inside, preparing, time.perf_counter() - start, workers)
 
 
-def _rows(
-    plan: Plan,
-    missing: Sequence[Cell],
-    results: Results,
-    sources: Sources,
-    workers: int,
-    tell: Callable[[str], None],
-) -> Iterator[Row]:
-    """Run the missing cells of one data set and encoder; each is written before it is handed out."""
-    if not missing:
-        return
+_Opened = tuple[Problem, dict[tuple[int, int], Draw]]
+
+
+def _open(
+    plan: Plan, missing: Sequence[Cell], results: Results, sources: Sources, tell: Callable[[str], None]
+) -> _Opened | str:
+    """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be had."""
     try:
         problem = sources.problem(plan, missing[0].dataset, missing[0].backbone, tell)
         draws = {(cell.shots, cell.seed): problem.draw(cell) for cell in missing}
     except Exception:
+        return traceback.format_exc()
+    for draw in draws.values():
+        results.keep_draw(draw.sha256, draw.as_dict())
+    return problem, draws
+
+
+def _rows(missing: Sequence[Cell], opened: _Opened | str, results: Results, workers: int) -> Iterator[Row]:
+    """Run the missing cells of one data set and encoder; each is written before it is handed out."""
+    if isinstance(opened, str):
         for cell in missing:
-            row = Row(cell, "failed", versions=versions(), traceback=traceback.format_exc(), finished=time.time())
+            row = Row(cell, "failed", versions=versions(), traceback=opened, finished=time.time())
             results.add(row)
             yield row
         return
-    for draw in draws.values():
-        results.keep_draw(draw.sha256, draw.as_dict())
+    problem, draws = opened
     claimed: list[Cell] = []
 
     def jobs() -> Iterator[tuple[Callable[..., Row], tuple[Problem, Cell, Draw], dict[str, object]]]:
