@@ -204,7 +204,9 @@ class PromptLearner(FewShotClassifier):
         tower = TextTower(encoder, half)
         context = self._start(tower, len(names), rng).requires_grad_()
         memory = None if self.memory_mib is None else int(self.memory_mib * 2**20)
-        slots = Slots(tower, names, context.shape[-2], self.class_position, memory)
+        slots = Slots(
+            tower, names, context.shape[-2], self.class_position, copies=math.prod(context.shape[:-3]), memory=memory
+        )
         twins = None if self.class_specific else slots.twins()
         if twins is not None:
             first, second = (str(self.classes_[i]) for i in twins)

@@ -103,9 +103,8 @@ class PLOT(PromptLearner):
         return xp.sum(plan * cosines, axis=(2, 3))
 
     def _text(self, slots: Slots, context: Any) -> Any:
-        import torch
-
-        return torch.stack([super(PLOT, self)._text(slots, one) for one in context])
+        own = context.expand(-1, slots.n_classes, -1, -1)
+        return super()._text(slots, own.flatten(0, 1)).unflatten(0, own.shape[:2])
 
     def _groups(self, n_classes: int) -> tuple[int, ...]:
         return (self.n_prompts, *super()._groups(n_classes))

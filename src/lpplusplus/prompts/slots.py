@@ -30,6 +30,8 @@ class Slots:
         M.
     position : {"end", "middle", "front"}
         Of the name.
+    copies : int
+        Prompts a class, all alike but for their vectors: those of the first copy come first.
     memory : int, optional
         Bytes for activations. Where they do not suffice, classes are taken in chunks that are computed again in the
         backward pass, at a third more time.
@@ -41,7 +43,14 @@ class Slots:
     """
 
     def __init__(
-        self, tower: TextTower, names: Sequence[str], n_context: int, position: str = "end", memory: int | None = None
+        self,
+        tower: TextTower,
+        names: Sequence[str],
+        n_context: int,
+        position: str = "end",
+        *,
+        copies: int = 1,
+        memory: int | None = None,
     ) -> None:
         import torch
 
@@ -68,7 +77,9 @@ class Slots:
         )
         if self.places.shape[1] != n_context:
             raise EncoderError("this model's tokenizer joins the words of a prompt: no context can be put among them.")
-        self.chunk = len(names) if memory is None else self._fitting(memory)
+        self.tokens, self.places = self.tokens.repeat(copies, 1), self.places.repeat(copies, 1)
+        self.n_classes = len(names)
+        self.chunk = len(self) if memory is None else self._fitting(memory)
 
     def __len__(self) -> int:
         return int(self.tokens.shape[0])
@@ -76,14 +87,14 @@ class Slots:
     def twins(self) -> tuple[int, int] | None:
         """Two classes whose names are the same to the tokenizer, if there are."""
         seen: dict[tuple[int, ...], int] = {}
-        for i, row in enumerate(self.tokens.tolist()):
+        for i, row in enumerate(self.tokens[: self.n_classes].tolist()):
             if tuple(row) in seen:
                 return seen[tuple(row)], i
             seen[tuple(row)] = i
         return None
 
     def __call__(self, context: Any) -> Any:
-        """Text features of all classes, (K, D), not normalised, from shared (1, M, W) or own (K, M, W) vectors."""
+        """Text features of all prompts, (copies · K, D), not normalised, from shared (1, M, W) vectors or own ones."""
         import torch
         from torch.utils.checkpoint import checkpoint
 
