@@ -278,7 +278,7 @@ class PromptLearner(FewShotClassifier):
         if phrase is None:
             shape = (*groups, self._length(0), tower.width)
             return torch.from_numpy(rng.normal(0, SPREAD, shape)).to(tower.device, tower.dtype)
-        words = tower.words(display_name(phrase))
+        words = tower.words(phrase)
         count = self._length(len(words))
         if count < len(words):
             raise ValueError(

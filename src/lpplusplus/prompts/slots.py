@@ -121,8 +121,8 @@ class Slots:
         each = ALLOWANCE * (two - one)
         if memory < each:
             raise ValueError(
-                f"memory_mib={memory / 2**20:g} does not hold a single prompt of this text tower, which takes "
-                f"{each / 2**20:.1f} MiB: raise it."
+                f"memory_mib={memory / 2**20:.3g} does not hold a single prompt of this text tower, which takes "
+                f"{each / 2**20:.3g} MiB: raise it."
             )
         return int(memory // each)
 

@@ -87,7 +87,7 @@ class TextTower:
 
     def words(self, phrase: str) -> Any:
         """Embedded words of a phrase without its marks of beginning and end, (words, width)."""
-        tokens, counts = self.tokens([phrase, ""])
+        tokens, counts = self.tokens([phrase.replace("_", " "), ""])
         first = next(i for i, (one, other) in enumerate(zip(*self.tokens(["x", ""])[0].tolist(), strict=True))
                      if one != other)  # fmt: skip
         count = int(counts[0] - counts[1])
