@@ -63,7 +63,7 @@ def test_layers_import_downwards_only():
         {"selection", "cross_validation", "recipes", "_checks", "journal"},
         {"training", "persistence"},
         {"base", "store", "scenes"},
-        {"probe", "methods", "embedding"},
+        {"probe", "methods", "prompts", "embedding"},
         {"many"},
         {"gathering"},
         {"insight", "evaluation"},

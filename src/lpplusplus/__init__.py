@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from .methods import ClipAdapter, LinearProbe, TipAdapter, TipAdapterF, TipAdapterFStar, ZeroShot
     from .persistence import ModelFormatError, load
     from .probe import LPPlusPlus
+    from .prompts import PLOT, CoOp, KgCoOp, ProGrad
     from .selection import History
 
 __version__ = "0.1.0"
 __all__ = [
+    "PLOT",
     "ClipAdapter",
+    "CoOp",
     "History",
     "Journal",
+    "KgCoOp",
     "LPPlusPlus",
     "LinearProbe",
     "ModelFormatError",
+    "ProGrad",
     "TipAdapter",
     "TipAdapterF",
     "TipAdapterFStar",
@@ -36,12 +41,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "PLOT": "prompts",
     "ClipAdapter": "methods",
+    "CoOp": "prompts",
     "History": "selection",
     "Journal": "journal",
+    "KgCoOp": "prompts",
     "LPPlusPlus": "probe",
     "LinearProbe": "methods",
     "ModelFormatError": "persistence",
+    "ProGrad": "prompts",
     "TipAdapter": "methods",
     "TipAdapterF": "methods",
     "TipAdapterFStar": "methods",

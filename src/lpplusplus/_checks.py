@@ -75,9 +75,11 @@ def check_finite(X: Array, name: str) -> None:
 
 
 def check_no_zero_rows(X: Array, name: str) -> None:
-    """Raise for the first row without a direction."""
+    """Raise for the first row without a direction; where a row holds several embeddings, for any of them."""
     xp = _arrays.namespace(X)
-    zero = ~xp.any(X != 0, axis=1)
+    zero = ~xp.any(X != 0, axis=-1)
+    if zero.ndim > 1:
+        zero = xp.any(zero.reshape(zero.shape[0], -1), axis=1)
     if bool(xp.any(zero)):
         row = int(xp.argmax(_arrays.cast(zero, xp.int8)))
         raise ValueError(

@@ -107,7 +107,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, views = self._check_views(X)
         labels = _checks.check_labels(y, "y", X.shape[0])
         if text is not None:
-            text = _checks.check_embeddings(text, "text", dim=X.shape[1])
+            text = _checks.check_embeddings(text, "text", dim=self.n_features_in_)
             _checks.check_no_zero_rows(X, "X")
             _checks.check_no_zero_rows(text, "text")
             text = _arrays.unit_rows(_arrays.like(text, X, dtype=X.dtype))
@@ -115,7 +115,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoded = _checks.encode_labels(labels, known, "y")
         index = None
         if X_val is not None:
-            X_val = _checks.check_embeddings(X_val, "X_val", dim=X.shape[1])
+            X_val = self._check_held_out(X_val, "X_val")
             if text is not None:
                 _checks.check_no_zero_rows(X_val, "X_val")
             X_val = _arrays.like(X_val, X, dtype=X.dtype)
@@ -136,6 +136,10 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._check_images(X.reshape(images * views, dim), f"X.reshape(-1, {dim})", reset=True)
         stack = rows.reshape(images, views, dim)
         return _arrays.namespace(stack).mean(stack, axis=1), stack
+
+    def _check_held_out(self, X: Any, name: str) -> Array:
+        """Validation images, one embedding each, which must be like those of the support."""
+        return _checks.check_embeddings(X, name, dim=self.n_features_in_)
 
     def _adopt(self, other: Self) -> Self:
         """Take over what checking `fit`'s input set in `other`."""

@@ -23,6 +23,7 @@ import safetensors
 import safetensors.numpy
 
 from . import _arrays
+from .encoders.base import Encoder
 
 if TYPE_CHECKING:
     from .base import FewShotClassifier
@@ -112,10 +113,11 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
 
 
 def _registry() -> dict[str, type[FewShotClassifier]]:
-    from . import methods
+    from . import methods, prompts
     from .probe import LPPlusPlus
 
-    return {"LPPlusPlus": LPPlusPlus, **{name: getattr(methods, name) for name in methods.__all__}}
+    families = (methods, prompts)
+    return {"LPPlusPlus": LPPlusPlus, **{name: getattr(home, name) for home in families for name in home.__all__}}
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
@@ -169,9 +171,16 @@ def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False)
     if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
         parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
-    if "progress" in parameters:
-        parameters["progress"] = None  # A function is not data.
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    for passing in ("progress", "checkpoint"):
+        if passing in parameters:
+            parameters[passing] = None  # Of one fit and one machine: a function is not data, nor is a path.
+    return {name: _jsonable(value) for name, value in parameters.items()}
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Encoder):
+        return value.spec
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,46 @@ class OpenClipEncoder(Encoder):
         with self._no_gradients():
             return _numpy(self._model.encode_image(torch.from_numpy(np.stack(batch)).to(self._device)))
 
+    def encode_tokens(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        """What the image tower says of each image as a whole and of each place in it, (n, 1 + places, dim).
+
+        Token 0 is what `encode_prepared` gives; the others are local: the attention pool's outputs of a ResNet, the
+        projected patches of a vision transformer. Not normalised.
+
+        Raises
+        ------
+        EncoderError
+            For an image tower that is neither of open_clip's own.
+        """
+        import torch
+
+        batch = [torch.as_tensor(image) for image in batch]
+        if not batch:
+            raise ValueError("encode_tokens has no images: how many places they would have is not known.")
+        with self._no_gradients():
+            return _numpy(_image_tokens(self._model.visual, torch.stack(batch).to(self._device), self.spec))
+
+    @property
+    def model(self) -> Any:
+        """The open_clip model, for methods that need its text tower's gradient."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's own tokenizer."""
+        return self._tokenizer
+
+    @property
+    def device(self) -> Any:
+        """The torch device that the model is on."""
+        import torch
+
+        return torch.device(self._device)
+
+    def __sklearn_clone__(self) -> OpenClipEncoder:
+        """Itself: nothing changes an encoder, and copies of a classifier should not copy hundreds of megabytes."""
+        return self
+
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         size, parts = self.batch_size, []
         for first in range(0, len(texts), size):
@@ -95,6 +135,44 @@ class OpenClipEncoder(Encoder):
         digest.update(f"quick_gelu {quick} tokens {tokens.shape}\n".encode())
         digest.update(tokens.astype("<i8").tobytes())
         return f"open_clip-{digest.hexdigest()}"
+
+
+def _image_tokens(visual: Any, images: Any, spec: str) -> Any:
+    """The whole image's feature and those of its places, (n, 1 + places, dim), by the tower's own modules."""
+    kind = type(visual).__name__
+    pooled = getattr(visual, "attn_pool", None) is not None
+    convolutional = kind == "ModifiedResNet"
+    if not convolutional and (kind != "VisionTransformer" or pooled):
+        raise EncoderError(
+            f"{spec}: no local tokens can be read from its image tower, a {kind}{' with a pooler' if pooled else ''}. "
+            f"Use a ResNet or vision transformer of open_clip's own, such as RN50 or ViT-B-32."
+        )
+    inside = visual.layer4 if convolutional else visual.transformer
+    seen: list[Any] = []
+    handle = inside.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    try:
+        whole = visual(images)
+    finally:
+        handle.remove()
+    import torch
+
+    tokens = _pooled_tokens(visual.attnpool, seen[-1]) if convolutional else visual.ln_post(seen[-1]) @ visual.proj
+    return torch.cat([whole[:, None], tokens[:, 1:]], dim=1)
+
+
+def _pooled_tokens(pool: Any, x: Any) -> Any:
+    """All outputs of CLIP's attention pool, the mean's and those of each place; the model itself returns the first."""
+    import torch
+
+    x = x.flatten(2).mT
+    x = torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + pool.positional_embedding
+    n, length, width = x.shape
+    q, k, v = (
+        layer(x).reshape(n, length, pool.num_heads, width // pool.num_heads).transpose(1, 2)
+        for layer in (pool.q_proj, pool.k_proj, pool.v_proj)
+    )
+    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, width)
+    return pool.c_proj(mixed)
 
 
 def _resolve(name: str) -> tuple[str, dict[str, Any]]:

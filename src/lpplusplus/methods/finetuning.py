@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import _arrays
 from .._arrays import Array
 from ..journal import Journal
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
 
 Progress = Callable[[int, int], object]
 """Told how many epochs are done, and of how many."""
@@ -38,6 +41,17 @@ def cosine(epochs: int, warm_up: float | None = None) -> Callable[[float], float
         if warm_up is not None and time < 1:
             return warm_up
         return (1 + math.cos(math.pi * time / epochs)) / 2
+
+    return factor
+
+
+def cosine_by_epoch(epochs: int, warm_up: float | None = None) -> Callable[[float], float]:
+    """As `cosine`, but constant within an epoch and begun after the warm-up: the rate that CoOp's trainer gives."""
+    falling, first = cosine(epochs), 0 if warm_up is None else 1
+
+    def factor(time: float) -> float:
+        epoch = math.floor(time)
+        return warm_up if warm_up is not None and epoch < 1 else falling(epoch - first)
 
     return factor
 
@@ -70,45 +84,60 @@ def finetune(
     history: Journal,
     validation: tuple[Any, Any] | None = None,
     progress: Progress | None = None,
+    backward: Callable[[Any, Any], float] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> int:
-    """Train `parameters` in place by cross-entropy; returns the epoch that was kept.
+    """Train `parameters` in place, by cross-entropy unless told otherwise; returns the epoch that was kept.
 
     Parameters
     ----------
     logits
         Of a batch of embeddings, (n, K), at the present parameters.
     views : (N, V, D) tensor
-        Epoch e trains on view e modulo V of every image.
+        Or (N, V, …), whatever `logits` takes. Epoch e trains on view e modulo V of every image.
     validation
         Embeddings and labels on which the best epoch is chosen, the first of equally good ones; None keeps the last.
+    backward
+        Adds the gradient at a batch and its labels to the parameters and returns the loss, for a method whose loss is
+        another one, or whose gradient is not the gradient of a loss.
+    checkpoint
+        Written after each epoch; a training that it holds the beginning of is gone on with, to the same end.
     """
     import torch
 
+    def cross_entropy(batch: Any, labels: Any) -> float:
+        loss = torch.nn.functional.cross_entropy(logits(batch), labels)
+        loss.backward()
+        return float(loss.detach())
+
+    backward = backward or cross_entropy
     if views.shape[1] == 1:
         history.note(ONE_VIEW)
     order = torch.Generator().manual_seed(seed)
     optimiser = schedule.optimiser(parameters, schedule.learning_rate)
     batches = math.ceil(len(y) / schedule.batch_size)
-    best = _Best()
-    for epoch in range(schedule.epochs):
+    done, best = 0, Best()
+    if checkpoint is not None:
+        done, best = checkpoint.resume(parameters, optimiser, order, history)
+    for epoch in range(done, schedule.epochs):
         total = 0.0
         rows = torch.randperm(len(y), generator=order).to(y.device)
         for batch, chosen in enumerate(rows.split(schedule.batch_size)):
             rate = schedule.learning_rate * schedule.factor(epoch + batch / batches)
             for group in optimiser.param_groups:
                 group["lr"] = rate
-            loss = torch.nn.functional.cross_entropy(logits(views[chosen, epoch % views.shape[1]]), y[chosen])
             optimiser.zero_grad()
-            loss.backward()
+            total += backward(views[chosen, epoch % views.shape[1]], y[chosen]) * len(chosen)
             optimiser.step()
-            total += float(loss.detach()) * len(chosen)
         history.add(epoch=epoch + 1, loss=total / len(y))
         if validation is not None:
             with torch.no_grad():
                 hits = int((logits(validation[0]).argmax(1) == validation[1]).sum())
             history.add(validation_accuracy=hits / len(validation[1]))
             if hits > best.hits:
-                best = _Best(hits, epoch + 1, [parameter.detach().clone() for parameter in parameters])
+                best = Best(hits, epoch + 1, [parameter.detach().clone() for parameter in parameters])
+        if checkpoint is not None:
+            checkpoint.write(epoch + 1, best, parameters, optimiser, order, history)
         if progress is not None:
             progress(epoch + 1, schedule.epochs)
     if not best.values:
@@ -119,7 +148,7 @@ def finetune(
     return best.epoch
 
 
-class _Best(NamedTuple):
+class Best(NamedTuple):
     """The best epoch so far; none without validation data."""
 
     hits: int = -1
