@@ -225,3 +225,30 @@ def test_demo_pictures_to_rows(tmp_path):
     assert all(row.accuracy > 0.3 for row in rows)
     problem = sources.problem(plan, "demo", "embedded")
     assert problem.parts["train"].X.shape == (24, 130)  # Only what the plan's tasks use.
+
+
+def test_prompt_learners_run_on_image_data_sets(tmp_path):
+    """CoOp through the plan, with a small real open_clip model and a folder of pictures; PLOT says what it needs."""
+    pytest.importorskip("open_clip", reason="prompt learners need open_clip")
+    from exports import write_checkpoint
+    from lpplusplus.scenes import write_demo
+
+    (tmp_path / "model").mkdir()
+    _, weights = write_checkpoint("lpp-tiny-vit", tmp_path / "model")
+    write_demo(tmp_path / "root" / "pictures", 6)
+    plan = parse_plan(
+        {
+            "datasets": ["pictures"], "backbones": [f"open_clip:lpp-tiny-vit/{weights}"], "shots": [1], "tasks": 1,
+            "methods": ["brief CoOp", "PLOT"],
+            "method": [{"name": "brief CoOp", "estimator": "CoOp", "parameters": {"epochs": 2, "n_context": 2}}],
+            "dataset": {"pictures": {"folder": "pictures", "reader": "folder-per-class",
+                                     "templates": ["a picture of a {}."]}},
+        },
+        "plan.toml",
+    )  # fmt: skip
+    results = Results(tmp_path / "results")
+    run_plan(plan, results, Sources(tmp_path / "root", tmp_path / "features"), n_jobs=1)
+    (row,) = results.rows()
+    assert (row.cell.method, row.black_box, row.parameter_count, row.chosen) == ("brief CoOp", False, 2 * 32, 1)
+    (failure,) = results.rows(failed=True)
+    assert "PLOT takes" in failure.traceback

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import lpplusplus
 
 from ..base import FewShotClassifier
+from ..encoders import Encoder, open_encoder
 from ..evaluation import evaluate
 from ..methods.finetuning import require_torch
 from .results import Cell, Row
@@ -69,7 +70,11 @@ def run_cell(cell: Cell, task: TaskData) -> Row:
 
 def _run(cell: Cell, task: TaskData) -> Row:
     model = build(cell)
-    names = np.array(task.classes)
+    if model.black_box:
+        names = np.array(task.classes)
+    else:
+        model.set_params(encoder=_open_clip(cell.backbone))
+        names = np.array(_different(task.names))
     extra: dict[str, Any] = {}
     held = task.validation if cell.validation else None
     if held is not None:
@@ -78,7 +83,7 @@ def _run(cell: Cell, task: TaskData) -> Row:
         _warm_up_torch(cell.estimator)
     with peak_memory() as memory:
         start = time.perf_counter()
-        model.fit(task.support.X, names[task.support.y], text=task.text, classes=list(task.classes), **extra)
+        model.fit(task.support.X, names[task.support.y], text=task.text, classes=names.tolist(), **extra)
         fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
     chances = np.asarray(model.predict_proba(task.test.X))
@@ -111,6 +116,17 @@ def _run(cell: Cell, task: TaskData) -> Row:
 
 
 @cache
+def _open_clip(backbone: str) -> Encoder:
+    """An encoder with a text tower, opened once in each process: that is not the method's time either."""
+    return open_encoder(backbone)
+
+
+def _different(names: tuple[str, ...]) -> list[str]:
+    """Class names as labels, which must differ; ImageNet has two names twice. A space at the end changes no prompt."""
+    return [name + " " * names[:position].count(name) for position, name in enumerate(names)]
+
+
+@cache
 def _warm_up_torch(method: str) -> None:
     """Import torch and the parts that its first training loads: seconds that are not the method's."""
     torch = require_torch(method)
@@ -126,7 +142,7 @@ def build(cell: Cell) -> FewShotClassifier:
     kind = getattr(lpplusplus, cell.estimator, None)
     if not (isinstance(kind, type) and issubclass(kind, FewShotClassifier)):
         raise ValueError(f"method {cell.method!r}: lpplusplus has no estimator {cell.estimator!r}.")
-    known = kind().get_params(deep=False)
+    known = kind._get_param_names()
     parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in cell.parameters.items()}
     unknown = sorted(set(parameters) - set(known))
     if unknown:

@@ -88,6 +88,8 @@ class PromptLearner(FewShotClassifier):
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD", "context_": "CMW"}
     fitted_scalars: ClassVar[tuple[str, ...]] = ("epoch_", "logit_scale_", "encoder_", "fingerprint_")
     normalize = True
+    needs_torch = True
+    black_box = False
 
     context_: Array
     epoch_: int
@@ -184,6 +186,11 @@ class PromptLearner(FewShotClassifier):
     def _logits(self, X: Array) -> Array:
         coef = _arrays.like(self.coef_, X)
         return _arrays.unit_rows(_arrays.cast(X, coef.dtype)) @ coef.T
+
+    @property
+    def parameter_count_(self) -> int:
+        """Numbers that training changed."""
+        return int(np.prod(self.context_.shape))
 
     # What they share -----------------------------------------------------------------------------------------------
 
