@@ -39,6 +39,7 @@ def root(tmp_path_factory):
     (folder / "made").mkdir()
     for seed, name in enumerate(("one", "two")):
         X, y, T = small_task(5, 12, 24, seed)
+        X, y = X[np.argsort(y, kind="stable")], np.sort(y)  # The same images for both.
         classes = np.array(["ant", "bee", "cat", "dog", "eel"])
         np.savez(folder / "made" / f"{name}.npz", images=X.astype(np.float32), labels=y, text=T.astype(np.float32),
                  classnames=classes)  # fmt: skip
@@ -252,3 +253,74 @@ def test_prompt_learners_run_on_image_data_sets(tmp_path):
     assert (row.cell.method, row.black_box, row.parameter_count, row.chosen) == ("brief CoOp", False, 2 * 32, 1)
     (failure,) = results.rows(failed=True)
     assert "PLOT takes" in failure.traceback
+
+
+def test_every_data_set_from_images_to_a_report(tmp_path):
+    """Miniatures of the eleven sets and the four shifts: images, features, methods, report, by the plan alone."""
+    pytest.importorskip("onnxruntime")
+    from bench_trees import PAPER, SHIFTS, Trees
+    from lpplusplus.bench.report import report
+
+    trees = Trees(tmp_path / "root")
+    sets = [*PAPER, *SHIFTS]
+    for name in sets:
+        trees.make(name)
+    plan = parse_plan({"datasets": sets, "backbones": ["embedded"], "methods": ["Zero-shot", "LP++ (default)"],
+                       "shots": [1, 2], "tasks": 2}, "plan.toml")  # fmt: skip
+    results = Results(tmp_path / "results")
+    summary = run_plan(plan, results, Sources(tmp_path / "root", tmp_path / "features"), n_jobs=1)
+    failures = results.rows(failed=True)
+    assert not failures, failures[0].traceback
+    assert summary.run == len(sets) * 2 * 2 * 2
+    rows = results.rows()
+    by_set = {name: [row for row in rows if row.cell.dataset == name] for name in sets}
+    assert {row.draw for row in by_set["imagenet_a"]} == {row.draw for row in by_set["imagenet"]}  # The same supports.
+    assert {row.test_images for row in by_set["imagenet_a"]} != {row.test_images for row in by_set["imagenet"]}
+    written = report(results, "markdown", planned=plan.all_cells())
+    for name in PAPER:
+        assert name in written.lower().replace(" ", "_") or name.split("_")[-1] in written.lower(), name
+
+
+def test_a_shift_is_answered_with_its_own_classes_only(tmp_path):
+    """ImageNet-A has two of the four classes here: an image is never taken for one of the other two."""
+    pytest.importorskip("onnxruntime")
+    from bench_trees import Trees
+
+    trees = Trees(tmp_path / "root")
+    for name in ("imagenet", "imagenet_a"):
+        trees.make(name)
+    plan = parse_plan({"datasets": ["imagenet_a"], "backbones": ["embedded"], "methods": ["Zero-shot"], "shots": [1],
+                       "tasks": 1}, "plan.toml")  # fmt: skip
+    problem = Sources(tmp_path / "root", tmp_path / "features").problem(plan, "imagenet_a", "embedded")
+    (cell,) = plan.cells("imagenet_a", "embedded")
+    task = problem.task(problem.draw(cell))
+    classes = [task.classes[k] for k in task.columns]
+    assert classes == ["n01440764", "n04356056"]
+    scores = task.test.X @ task.text.T
+    expected = (scores[:, task.columns].argmax(axis=1) == task.test.y).mean()
+    assert cells.run_cell(cell, task).accuracy == pytest.approx(expected)
+
+
+def test_draws_go_out_and_come_back(root, finished, tmp_path):
+    from lpplusplus.bench.tasks import Draw, write_draws
+
+    results, _ = finished
+    done = subprocess.run([sys.executable, "-m", "lpplusplus.cli", "bench", "draws", str(results.folder), "-o",
+                           str(tmp_path / "draws.json")], capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN.replace('backbones = ["one", "two"]', 'draws = "draws.json"\nbackbones = ["one"]'))
+    again = Results(tmp_path / "again")
+    run_plan(read_plan(file), again, Sources(root, tmp_path / "features"), n_jobs=1)
+    old = {
+        (r.cell.method, r.cell.shots, r.cell.seed): (r.draw, r.accuracy)
+        for r in results.rows()
+        if r.cell.backbone == "one"
+    }
+    new = {(r.cell.method, r.cell.shots, r.cell.seed): (r.draw, r.accuracy) for r in again.rows()}
+    assert new == old
+    (one, *_) = (Draw.from_dict(saved) for saved in results.draws().values())
+    write_draws(tmp_path / "draws.json", [one])
+    short = Results(tmp_path / "short")
+    run_plan(read_plan(file), short, Sources(root, tmp_path / "features"), n_jobs=1)
+    assert "the file of draws has none of" in short.rows(failed=True)[0].traceback

@@ -56,6 +56,8 @@ class TaskData:
     """What prompts call the classes."""
     encode_seconds: float | None
     draw: str
+    columns: NDArray[np.intp] | None = None
+    """Classes that the test images can have, where they are not all; labels of `test` are positions in it."""
 
 
 def run_cell(cell: Cell, task: TaskData) -> Row:
@@ -88,7 +90,11 @@ def _run(cell: Cell, task: TaskData) -> Row:
     start = time.perf_counter()
     chances = np.asarray(model.predict_proba(task.test.X))
     predict_seconds = time.perf_counter() - start
-    found = evaluate(chances, task.test.y, list(task.classes))
+    labels = list(task.classes)
+    if task.columns is not None:
+        chances = chances[:, task.columns] / chances[:, task.columns].sum(axis=1, keepdims=True)
+        labels = [labels[k] for k in task.columns]
+    found = evaluate(chances, task.test.y, labels)
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
     selection, chosen = choice(model, held is not None)

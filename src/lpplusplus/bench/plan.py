@@ -12,6 +12,7 @@ Its keys, with an example:
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
     generator = "lpplusplus-1"                  # how tasks are drawn
     views = 0                                   # random crops of a training image; 0 for its centre
+    draws = "draws.json"                        # tasks from a file of `lpp bench draws`, instead of drawing them
 
     [[method]]
     name = "my probe"
@@ -27,6 +28,7 @@ Its keys, with an example:
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -74,6 +76,8 @@ class Plan:
     shortage: str = "fewer"
     generator: str = GENERATOR
     views: int = 0
+    draws: str = ""
+    """A file of draws to use instead of the generator."""
     declared: Mapping[str, DataSet] = field(default_factory=dict)
     """Data sets that the plan itself describes, with the keys of the catalogue."""
 
@@ -85,7 +89,7 @@ class Plan:
             "shortage": self.shortage,
             "generator": self.generator,
             "views": self.views,
-        }
+        } | ({"draws": hashlib.sha256(Path(self.draws).read_bytes()).hexdigest()} if self.draws else {})
 
     def cells(self, dataset: str, backbone: str) -> Iterator[Cell]:
         """All cells of one data set seen by one encoder: task by task, so that tables fill evenly."""
@@ -148,7 +152,7 @@ def shipped_plans() -> list[str]:
 def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     """Check the content of a plan's file."""
     known = {"name", "datasets", "backbones", "methods", "shots", "tasks", "validation", "shortage", "generator",
-             "views", "dataset", "method"}  # fmt: skip
+             "views", "draws", "dataset", "method"}  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
@@ -168,12 +172,23 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
         shortage=_choice(content, "shortage", where, WORDS["shortage_policy"]),
         generator=_choice(content, "generator", where, WORDS["generator"]),
         views=_number(content, "views", where, 0, 0),
+        draws=_draws(content, where),
         declared=own,
     )
     for key in ("datasets", "backbones", "methods"):
         if not getattr(plan, key):
             raise PlanError(f"{where}: {key} is empty: name at least one.")
     return plan
+
+
+def _draws(content: Mapping[str, Any], where: str) -> str:
+    """Path of the file of draws, which is relative to the plan's."""
+    if "draws" not in content:
+        return ""
+    path = Path(where).parent / str(content["draws"])
+    if not path.is_file():
+        raise PlanError(f"{where}: draws={content['draws']!r}: there is no file {path}.")
+    return str(path)
 
 
 def _methods(content: Mapping[str, Any], where: str) -> tuple[Method, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from ..persistence import atomic_write
 from ..scenes import write_demo
 from ..sources import from_folder
 from .cell import Examples, TaskData
-from .datasets import DataSetError, FeatureSet, Part, Splits, catalog, find
+from .datasets import DataSet, DataSetError, FeatureSet, Part, Splits, catalog, find
 from .plan import Plan
 from .results import Cell
-from .tasks import Draw, draw_from
+from .tasks import Draw, DrawError, draw_from, read_draws
 
 DEMO = "demo"
 DEMO_IMAGES = {"train": 40, "val": 24, "test": 30}
@@ -54,9 +54,21 @@ class Problem:
     parts: Mapping[str, EmbeddedPart]
     text: NDArray[np.float32]
     encode_seconds: float | None = None
+    shift: EmbeddedPart | None = None
+    """Test images of another data set, such as ImageNet-A's, instead of the own ones."""
+    columns: NDArray[np.intp] | None = None
+    """Which of the classes they have; None for all."""
+    imported: Mapping[tuple[int, int], Draw] = field(default_factory=dict)
+    """Draws from a file, by shots and seed, instead of the generator's."""
 
     def draw(self, cell: Cell) -> Draw:
         """The images of a cell's task; the same for every method."""
+        if self.imported:
+            if (cell.shots, cell.seed) not in self.imported:
+                raise DrawError(
+                    f"{self.data.name}: the file of draws has none of {cell.shots} shots, seed {cell.seed}."
+                )
+            return self.imported[cell.shots, cell.seed]
         return _draw(self.data, cell.protocol, cell.shots, cell.seed)
 
     def task(self, draw: Draw) -> TaskData:
@@ -65,8 +77,10 @@ class Problem:
         found = {
             purpose: self.parts[places[source]](getattr(draw, purpose))
             for purpose, source in draw.sources.items()
-            if source != "none"
+            if source != "none" and not (purpose == "test" and self.shift)
         }
+        if self.shift is not None:
+            found["test"] = Examples(self.shift.X, self.shift.labels)
         return TaskData(
             found["support"],
             found.get("validation"),
@@ -76,6 +90,7 @@ class Problem:
             self.data.classnames,
             self.encode_seconds,
             draw.sha256,
+            self.columns,
         )
 
 
@@ -106,12 +121,36 @@ class Sources:
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
-            return _published(entry.features(self.root, backbone=backbone))
+            return _published(entry.features(self.root, backbone=backbone), plan)
+        if entry.parent:
+            return self._shifted(plan, entry, backbone, tell)
         return self._embedded(plan, entry.splits(self.root), backbone, tell)
 
-    def _embedded(self, plan: Plan, data: Splits, backbone: str, tell: Tell) -> Problem:
+    def _shifted(self, plan: Plan, entry: DataSet, backbone: str, tell: Tell) -> Problem:
+        """Learn from the parent's images, with the parent's draws, and test on this data set's."""
+        assert self.root is not None
+        shifted = entry.splits(self.root)
+        home = self._embedded(plan, find(entry.parent).splits(self.root), backbone, tell, test=False)
+        away = self._embedded(plan, shifted, backbone, tell, needed={"test": np.arange(len(shifted.part("test")))})
+        assert isinstance(home.data, Splits)
+        return replace(home, shift=away.parts["test"], columns=shifted.columns_of(home.data))
+
+    def _embedded(
+        self,
+        plan: Plan,
+        data: Splits,
+        backbone: str,
+        tell: Tell,
+        *,
+        needed: dict[str, NDArray[np.intp]] | None = None,
+        test: bool = True,
+    ) -> Problem:
         encoder = self._open(backbone)
-        needed = _needed(data, plan)
+        imported = _imported(plan, data)
+        if needed is None:
+            needed = _needed(data, plan, imported)
+        if not test:
+            needed.pop("test", None)
         folder = self.cache / data.name / encoder.fingerprint[-16:]
         parts, computed, start = {}, 0, time.perf_counter()
         for part, rows in needed.items():
@@ -127,7 +166,8 @@ class Sources:
             parts[part] = EmbeddedPart(X, data.part(part).labels[rows], rows)  # type: ignore[arg-type]
             computed += found.computed
         seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
-        return Problem(data, parts, class_texts(encoder, data.classnames, data.templates), seconds)
+        text = class_texts(encoder, data.classnames, data.templates)
+        return Problem(data, parts, text, seconds, imported=imported)
 
     def _open(self, backbone: str) -> Encoder:
         if backbone not in self._encoders:
@@ -154,24 +194,38 @@ class Sources:
         return Splits(DEMO, classes, names, DEMO_TEMPLATES, **parts)
 
 
-def _published(data: FeatureSet) -> Problem:
+def _published(data: FeatureSet, plan: Plan) -> Problem:
     parts = {}
     for name in ("train", "val", "test"):
         part = getattr(data, name)
         if part is not None:
             parts[name] = EmbeddedPart(part.X, part.labels, np.arange(len(part)))
-    return Problem(data, parts, data.text)
+    return Problem(data, parts, data.text, imported=_imported(plan, data))
 
 
-def _needed(data: Splits, plan: Plan) -> dict[str, NDArray[np.intp]]:
+def _imported(plan: Plan, data: Splits | FeatureSet) -> dict[tuple[int, int], Draw]:
+    """Draws that the plan's file has for a data set, after checking that they are of these images."""
+    if not plan.draws:
+        return {}
+    found = {}
+    for draw in read_draws(plan.draws):
+        if draw.dataset == data.name:
+            draw.check(data)
+            found[draw.shots, draw.seed] = draw
+    if not found and data.train is not None:
+        raise DrawError(f"{plan.draws} has no draws of {data.name}.")
+    return found
+
+
+def _needed(data: Splits, plan: Plan, imported: Mapping[tuple[int, int], Draw]) -> dict[str, NDArray[np.intp]]:
     """Positions of the images that any task of the plan uses, by split; of 1.3 million, perhaps a tenth."""
     used: dict[str, list[NDArray[np.intp]]] = {}
-    for shots in plan.shots:
-        for seed in range(1, plan.tasks + 1):
-            draw = _draw(data, plan.protocol, shots, seed)
-            for purpose, source in draw.sources.items():
-                if source != "none":
-                    used.setdefault("train" if source == "pool" else source, []).append(getattr(draw, purpose))
+    tasks = ((shots, seed) for shots in plan.shots for seed in range(1, plan.tasks + 1))
+    drawn = imported.values() if imported else (_draw(data, plan.protocol, *task) for task in tasks)
+    for draw in drawn:
+        for purpose, source in draw.sources.items():
+            if source != "none":
+                used.setdefault("train" if source == "pool" else source, []).append(getattr(draw, purpose))
     return {part: np.unique(np.concatenate(rows)) for part, rows in used.items()}
 
 

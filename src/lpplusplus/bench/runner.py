@@ -45,7 +45,13 @@ class Summary:
 
 
 def run_plan(
-    plan: Plan, results: Results, sources: Sources, *, n_jobs: int | None = None, progress: Progress | None = None
+    plan: Plan,
+    results: Results,
+    sources: Sources,
+    *,
+    n_jobs: int | None = None,
+    backend: str = "loky",
+    progress: Progress | None = None,
 ) -> Summary:
     """Run the cells of `plan` that `results` does not have.
 
@@ -57,6 +63,8 @@ def run_plan(
         Where data sets come from and where their embeddings are kept.
     n_jobs
         Cells at once, each with one thread; as many as there are cores by default.
+    backend
+        Of joblib: processes here, or whatever else is registered there, such as Ray's.
     progress
         See `Progress`.
     """
@@ -82,7 +90,7 @@ def run_plan(
                 begun = time.perf_counter()
                 opened = _open(plan, missing, results, sources, tell)
                 preparing += time.perf_counter() - begun
-                for row in _rows(missing, opened, results, workers):
+                for row in _rows(missing, opened, results, workers, backend):
                     done += 1
                     failed += row.status != "ok"
                     inside += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
@@ -107,7 +115,9 @@ def _open(
     return problem, draws
 
 
-def _rows(missing: Sequence[Cell], opened: _Opened | str, results: Results, workers: int) -> Iterator[Row]:
+def _rows(
+    missing: Sequence[Cell], opened: _Opened | str, results: Results, workers: int, backend: str
+) -> Iterator[Row]:
     """Run the missing cells of one data set and encoder; each is written before it is handed out."""
     if isinstance(opened, str):
         for cell in missing:
@@ -125,7 +135,8 @@ def _rows(missing: Sequence[Cell], opened: _Opened | str, results: Results, work
                 yield delayed(_work)(problem, cell, draws[cell.shots, cell.seed])
 
     try:
-        with parallel_config(backend="loky", inner_max_num_threads=1):
+        pinned = {"inner_max_num_threads": 1} if backend == "loky" else {}
+        with parallel_config(backend=backend, **pinned):
             pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=2 * workers, batch_size=1)
             for row in pool(jobs()):
                 results.add(row)

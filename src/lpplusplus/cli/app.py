@@ -86,7 +86,14 @@ for _command in _COMMANDS:
     app.command()(guarded(_command))
 
 _bench = typer.Typer(help="Compare methods on data sets, under one protocol.", no_args_is_help=True)
-_BENCH: tuple[Callable[..., None], ...] = (bench.demo, bench.run, bench.report, bench.paper, bench.datasets)
+_BENCH: tuple[Callable[..., None], ...] = (
+    bench.demo,
+    bench.run,
+    bench.report,
+    bench.paper,
+    bench.datasets,
+    bench.draws,
+)
 for _command in _BENCH:
     _bench.command()(guarded(_command))
 app.add_typer(_bench, name="bench")

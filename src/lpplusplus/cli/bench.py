@@ -20,6 +20,10 @@ Root = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--root", help="Folder with the data sets, one folder each, as CoOp has them."),
 ]
+Catalog = Annotated[
+    Optional[list[Path]],  # noqa: UP045
+    typer.Option("--catalog", help="A file with data sets of your own, in the catalogue's form."),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.", show_default=False)]
 Jobs = Annotated[
     Optional[int],  # noqa: UP045
@@ -47,6 +51,7 @@ def run(
     ],
     output: Output,
     root: Root = None,
+    catalog: Catalog = None,
     jobs: Jobs = None,
     tasks: Tasks = None,
     as_json: Json = False,
@@ -56,7 +61,7 @@ def run(
     from ..bench.plan import read_plan
 
     changes = {} if tasks is None else {"tasks": tasks}
-    _run(read_plan(plan, **changes), output, root, jobs, as_json)
+    _run(read_plan(plan, **changes), output, root, jobs, as_json, tuple(catalog or ()))
 
 
 def paper(
@@ -64,7 +69,7 @@ def paper(
     debug: Debug = False,
 ) -> None:  # fmt: skip
     """Run the paper's grid: eleven data sets, thirteen methods, 1 to 16 shots, ten tasks, RN50."""
-    run("paper", output, root, jobs, tasks, as_json, debug)
+    run("paper", output, root, None, jobs, tasks, as_json, debug)
 
 
 def demo(
@@ -107,12 +112,23 @@ def report(
     say("written: [bold]{}[/]", reports.write_report(opened, output, form.value))
 
 
+def draws(
+    results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.", show_default=False)],
+    debug: Debug = False,
+) -> None:
+    """Export the tasks of a run: which images were support, validation and test. A plan's `draws` key imports them."""
+    from ..bench.results import Results
+    from ..bench.tasks import Draw, write_draws
+
+    found = [Draw.from_dict(saved) for saved in Results(results, create=False).draws().values()]
+    write_draws(output, sorted(found, key=lambda draw: (draw.dataset, draw.shots, draw.seed)))
+    say("[bold]{}[/]: {} tasks", output, len(found))
+
+
 def datasets(
     root: Root = None,
-    more: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Option("--catalog", help="A file with data sets of your own, in the catalogue's form."),
-    ] = None,
+    more: Catalog = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -147,7 +163,9 @@ def datasets(
     out().print(shown)
 
 
-def _run(plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool) -> None:
+def _run(
+    plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, catalogs: tuple[Path, ...] = ()
+) -> None:
     from ..bench.problems import Sources
     from ..bench.results import Results
     from ..bench.runner import run_plan
@@ -157,7 +175,7 @@ def _run(plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json:
         summary = run_plan(
             plan,
             results,
-            Sources(root, output / "features"),
+            Sources(root, output / "features", catalogs),
             n_jobs=jobs,
             progress=lambda done, total, _: progress(done, total),
         )
