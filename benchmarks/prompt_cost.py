@@ -75,6 +75,10 @@ def run(arch: str, classes: int, shots: int, steps: int, repeats: int) -> dict[s
     return {"arch": arch, "classes": classes, "shots": shots, "epochs": EPOCHS, "methods": rows, "paper": PAPER}
 
 
+def _shown(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
@@ -94,8 +98,10 @@ def main(arguments: list[str] | None = None) -> None:
         f"| | a step | an epoch | the fit | LP++'s fit × | paper, ImageNet |\n|---|---|---|---|---|---|"
     )
     for name, row in result["methods"].items():
-        parts = [f"{row[key]:.2f} s" if key in row else "–" for key in ("step_seconds", "epoch_seconds")]
-        print(f"| {name} | {' | '.join(parts)} | {row['fit_seconds']:.2f} s | {row['times_lpp']:.0f} | {PAPER[name]} |")
+        parts = [_shown(row[key]) if key in row else "–" for key in ("step_seconds", "epoch_seconds")]
+        print(
+            f"| {name} | {' | '.join(parts)} | {_shown(row['fit_seconds'])} | {row['times_lpp']:.0f} | {PAPER[name]} |"
+        )
 
 
 if __name__ == "__main__":
