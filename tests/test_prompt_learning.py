@@ -10,9 +10,9 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch", reason="prompt learners need torch")
 open_clip = pytest.importorskip("open_clip", reason="prompt learners need an open_clip model")
 
-import contrastive  # noqa: E402
 import exports  # noqa: E402
 import lpplusplus  # noqa: E402
+from benchmarks import contrastive  # noqa: E402
 from lpplusplus import PLOT, CoOp, KgCoOp, ProGrad, ZeroShot  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.open_clip import _pooled_tokens  # noqa: E402

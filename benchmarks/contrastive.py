@@ -3,7 +3,7 @@
 Its captions tell the colour of a thing and that of the background. The task is to name the background, with nothing
 but colours for class names: "a photo of a red." reads like a red thing, so that zero-shot is right a third of the time,
 while "a photo of a red background." would be right far more often. Which words stand around the name matters, and the
-pictures of the task are of the shifted domain, which training never shows.
+pictures of the task are from another camera than those of the training: blurred, noisy, pale.
 """
 
 import json
@@ -23,6 +23,7 @@ TEMPLATES = ("a photo of {}.", "a picture of {}.", "{}.", "{}", "this is {}.", "
 
 
 def scene(rng, background=None):
+    """A thing on a background, of two colours."""
     from lpplusplus.scenes import Scene, Thing
 
     background = background or str(rng.choice(COLOURS))
@@ -32,6 +33,7 @@ def scene(rng, background=None):
 
 
 def caption(scene, rng):
+    """Some of what there is to say of a scene."""
     colour, shape, background = scene.thing.colour, scene.thing.shape, scene.background
     said = (
         f"a {colour} {shape}",
@@ -80,10 +82,20 @@ def train(folder, images=3000, steps=500, batch=64):
     return f"open_clip:{ARCH}/{path}"
 
 
+def photograph(picture, rng):
+    """The picture through a bad camera."""
+    from PIL import Image, ImageFilter
+
+    pixels = np.asarray(picture.filter(ImageFilter.GaussianBlur(0.8)), np.float32)
+    pixels = 128 + 0.75 * (pixels - 128) + rng.normal(0, 8, 3) + rng.normal(0, 20, pixels.shape)
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
 def task(encoder, shots, rng):
     """Tokens (n, 1 + places, dim) and labels of pictures in the shifted domain, `shots` for each colour."""
     from lpplusplus.scenes import render
 
     y = np.repeat(np.array(COLOURS), shots)
-    images = [encoder.prepare(render(scene(rng, str(name)), rng, "shifted", SIDE)) for name in y]
+    pictures = (photograph(render(scene(rng, str(name)), rng, "plain", SIDE), rng) for name in y)
+    images = [encoder.prepare(picture) for picture in pictures]
     return np.concatenate([encoder.encode_tokens(images[a : a + 64]) for a in range(0, len(images), 64)]), y
