@@ -229,7 +229,7 @@ def test_demo_pictures_to_rows(tmp_path):
 
 
 def test_prompt_learners_run_on_image_data_sets(tmp_path):
-    """CoOp through the plan, with a small real open_clip model and a folder of pictures; PLOT says what it needs."""
+    """CoOp, and PLOT with the places of each image, on a small real open_clip model and a folder of pictures."""
     pytest.importorskip("open_clip", reason="prompt learners need open_clip")
     from exports import write_checkpoint
     from lpplusplus.scenes import write_demo
@@ -240,8 +240,8 @@ def test_prompt_learners_run_on_image_data_sets(tmp_path):
     plan = parse_plan(
         {
             "datasets": ["pictures"], "backbones": [f"open_clip:lpp-tiny-vit/{weights}"], "shots": [1], "tasks": 1,
-            "methods": ["brief CoOp", "PLOT"],
-            "method": [{"name": "brief CoOp", "estimator": "CoOp", "parameters": {"epochs": 2, "n_context": 2}}],
+            "method": [{"name": name, "estimator": name, "parameters": {"epochs": 2, "n_context": 2}}
+                       for name in ("CoOp", "PLOT")],
             "dataset": {"pictures": {"folder": "pictures", "reader": "folder-per-class",
                                      "templates": ["a picture of a {}."]}},
         },
@@ -249,10 +249,11 @@ def test_prompt_learners_run_on_image_data_sets(tmp_path):
     )  # fmt: skip
     results = Results(tmp_path / "results")
     run_plan(plan, results, Sources(tmp_path / "root", tmp_path / "features"), n_jobs=1)
-    (row,) = results.rows()
-    assert (row.cell.method, row.black_box, row.parameter_count, row.chosen) == ("brief CoOp", False, 2 * 32, 1)
-    (failure,) = results.rows(failed=True)
-    assert "PLOT takes" in failure.traceback
+    assert not results.rows(failed=True), results.rows(failed=True)[0].traceback
+    coop, plot = results.rows()
+    assert (coop.cell.method, coop.black_box, coop.parameter_count) == ("CoOp", False, 2 * 32)
+    assert (plot.cell.method, plot.black_box, plot.parameter_count) == ("PLOT", False, 4 * 2 * 32)
+    assert coop.draw == plot.draw
 
 
 def test_every_data_set_from_images_to_a_report(tmp_path):

@@ -52,6 +52,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     history_kind: ClassVar[type] = Journal
     needs_torch: ClassVar[bool] = False
     """Whether `fit` does."""
+    needs_tokens: ClassVar[bool] = False
+    """Whether X holds the places of each image as well."""
     black_box: ClassVar[bool] = True
     """Whether embeddings are enough, and the model that makes them is not needed."""
 

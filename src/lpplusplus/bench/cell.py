@@ -161,6 +161,11 @@ def build(cell: Cell) -> FewShotClassifier:
     return model
 
 
+def needs_tokens(cell: Cell) -> bool:
+    """Whether the cell's method looks at the places of images."""
+    return bool(getattr(getattr(lpplusplus, cell.estimator, None), "needs_tokens", False))
+
+
 def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
     """How a fitted model chose, and what: an update, an epoch, a C."""
     given = "validation" if validated else "no validation"

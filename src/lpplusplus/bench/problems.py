@@ -23,6 +23,7 @@ from .datasets import DataSet, DataSetError, FeatureSet, Part, Splits, catalog, 
 from .plan import Plan
 from .results import Cell
 from .tasks import Draw, DrawError, draw_from, read_draws
+from .tokens import TokenEncoder
 
 DEMO = "demo"
 DEMO_IMAGES = {"train": 40, "val": 24, "test": 30}
@@ -30,6 +31,7 @@ DEMO_IMAGES = {"train": 40, "val": 24, "test": 30}
 DEMO_TEMPLATES = ("a picture of a {}.",)
 
 Tell = Callable[[str], None]
+OpenEncoder = Callable[[], Encoder]
 
 
 @dataclass(frozen=True)
@@ -113,25 +115,30 @@ class Sources:
     files: tuple[Path, ...] = ()
     _encoders: dict[str, Encoder] = field(default_factory=dict)
 
-    def problem(self, plan: Plan, name: str, backbone: str, tell: Tell = lambda what: None) -> Problem:
-        """Read, embed and check one data set for all of a plan's tasks."""
+    def problem(
+        self, plan: Plan, name: str, backbone: str, tell: Tell = lambda what: None, *, tokens: bool = False
+    ) -> Problem:
+        """Read, embed and check one data set for all of a plan's tasks; with `tokens`, the places of each image too."""
+        encoder = self._open(backbone, tokens)
         if name == DEMO:
-            return self._embedded(plan, self._demo(), backbone, tell)
+            return self._embedded(plan, self._demo(), encoder, tell)
         entry = find(name, catalog(*self.files) | dict(plan.declared))
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
+            if tokens:
+                raise DataSetError(f"{entry.title} has embeddings without the places of images, which PLOT needs.")
             return _published(entry.features(self.root, backbone=backbone), plan)
         if entry.parent:
-            return self._shifted(plan, entry, backbone, tell)
-        return self._embedded(plan, entry.splits(self.root), backbone, tell)
+            return self._shifted(plan, entry, encoder, tell)
+        return self._embedded(plan, entry.splits(self.root), encoder, tell)
 
-    def _shifted(self, plan: Plan, entry: DataSet, backbone: str, tell: Tell) -> Problem:
+    def _shifted(self, plan: Plan, entry: DataSet, encoder: OpenEncoder, tell: Tell) -> Problem:
         """Learn from the parent's images, with the parent's draws, and test on this data set's."""
         assert self.root is not None
         shifted = entry.splits(self.root)
-        home = self._embedded(plan, find(entry.parent).splits(self.root), backbone, tell, test=False)
-        away = self._embedded(plan, shifted, backbone, tell, needed={"test": np.arange(len(shifted.part("test")))})
+        home = self._embedded(plan, find(entry.parent).splits(self.root), encoder, tell, test=False)
+        away = self._embedded(plan, shifted, encoder, tell, needed={"test": np.arange(len(shifted.part("test")))})
         assert isinstance(home.data, Splits)
         return replace(home, shift=away.parts["test"], columns=shifted.columns_of(home.data))
 
@@ -139,13 +146,13 @@ class Sources:
         self,
         plan: Plan,
         data: Splits,
-        backbone: str,
+        open_it: OpenEncoder,
         tell: Tell,
         *,
         needed: dict[str, NDArray[np.intp]] | None = None,
         test: bool = True,
     ) -> Problem:
-        encoder = self._open(backbone)
+        encoder = open_it()
         imported = _imported(plan, data)
         if needed is None:
             needed = _needed(data, plan, imported)
@@ -158,21 +165,29 @@ class Sources:
             store = folder / (f"{part}-{views}-views" if views else part)
 
             def told(done: int, total: int, part: str = part) -> None:
-                tell(f"{data.name}, {backbone}: embedding {part}, {done} of {total}")
+                tell(f"{data.name}, {encoder.spec}: embedding {part}, {done} of {total}")
 
             store.parent.mkdir(parents=True, exist_ok=True)
             found = embed(data.images(part, rows), encoder, store=store, views=views, progress=told)  # type: ignore[arg-type]
             X = found.X if views else found.X[:, 0]
+            if isinstance(encoder, TokenEncoder):
+                X = X.reshape(*X.shape[:-1], *encoder.shape)
             parts[part] = EmbeddedPart(X, data.part(part).labels[rows], rows)  # type: ignore[arg-type]
             computed += found.computed
         seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
-        text = class_texts(encoder, data.classnames, data.templates)
+        names = encoder.encoder if isinstance(encoder, TokenEncoder) else encoder
+        text = class_texts(names, data.classnames, data.templates)
         return Problem(data, parts, text, seconds, imported=imported)
 
-    def _open(self, backbone: str) -> Encoder:
-        if backbone not in self._encoders:
-            self._encoders[backbone] = open_encoder(backbone)
-        return self._encoders[backbone]
+    def _open(self, backbone: str, tokens: bool) -> OpenEncoder:
+        """Opens the encoder when it is needed: published features need none."""
+
+        def opened() -> Encoder:
+            if backbone not in self._encoders:
+                self._encoders[backbone] = open_encoder(backbone)
+            return TokenEncoder(self._encoders[backbone]) if tokens else self._encoders[backbone]
+
+        return opened
 
     def _demo(self) -> Splits:
         """The package's own pictures, drawn once."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .cell import run_cell, versions
+from .cell import needs_tokens, run_cell, versions
 from .plan import Plan
 from .problems import Problem, Sources
 from .results import STALE_SECONDS, Cell, Results, Row
@@ -85,16 +85,18 @@ def run_plan(
                 done += len(solved)
                 already += len(solved)
                 tell(f"{dataset}, {backbone}")
-                if not missing:
-                    continue
-                begun = time.perf_counter()
-                opened = _open(plan, missing, results, sources, tell)
-                preparing += time.perf_counter() - begun
-                for row in _rows(missing, opened, results, workers, backend):
-                    done += 1
-                    failed += row.status != "ok"
-                    inside += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
-                    tell(f"{dataset}, {backbone}: {row.cell.method}")
+                for tokens in (False, True):
+                    some = [cell for cell in missing if needs_tokens(cell) == tokens]
+                    if not some:
+                        continue
+                    begun = time.perf_counter()
+                    opened = _open(plan, some, results, sources, tell, tokens)
+                    preparing += time.perf_counter() - begun
+                    for row in _rows(some, opened, results, workers, backend):
+                        done += 1
+                        failed += row.status != "ok"
+                        inside += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
+                        tell(f"{dataset}, {backbone}: {row.cell.method}")
     return Summary(total, already, done - already, failed, inside, preparing, time.perf_counter() - start, workers)
 
 
@@ -102,11 +104,16 @@ _Opened = tuple[Problem, dict[tuple[int, int], Draw]]
 
 
 def _open(
-    plan: Plan, missing: Sequence[Cell], results: Results, sources: Sources, tell: Callable[[str], None]
+    plan: Plan,
+    missing: Sequence[Cell],
+    results: Results,
+    sources: Sources,
+    tell: Callable[[str], None],
+    tokens: bool,
 ) -> _Opened | str:
     """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be had."""
     try:
-        problem = sources.problem(plan, missing[0].dataset, missing[0].backbone, tell)
+        problem = sources.problem(plan, missing[0].dataset, missing[0].backbone, tell, tokens=tokens)
         draws = {(cell.shots, cell.seed): problem.draw(cell) for cell in missing}
     except Exception:
         return traceback.format_exc()

@@ -65,6 +65,7 @@ class PLOT(PromptLearner):
         "global_term": [Flag()],
     }
     fitted_arrays: ClassVar[dict[str, str]] = {"prompts_": "PKD", "text_": "KD", "context_": "PCMW"}
+    needs_tokens = True
 
     prompts_: Array
 
