@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,14 @@ def _run(cell: Cell, task: TaskData) -> Row:
     )
 
 
+def warm_up(estimators: set[str]) -> None:
+    """Load what these estimators need, and wait long enough that every worker gets its share of such calls."""
+    kinds = [getattr(lpplusplus, name, None) for name in estimators]
+    if any(getattr(kind, "needs_torch", False) for kind in kinds) and find_spec("torch") is not None:
+        _warm_up_torch("the benchmark")
+    time.sleep(0.5)
+
+
 @cache
 def _open_clip(backbone: str) -> Encoder:
     """An encoder with a text tower, opened once in each process: that is not the method's time either."""
@@ -191,6 +200,7 @@ def trained_parameters(model: FewShotClassifier, support: int) -> int:
     return classes * (dim + 1)
 
 
+@cache
 def versions() -> dict[str, str]:
     """What was installed."""
     found = {}

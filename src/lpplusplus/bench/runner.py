@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .cell import needs_tokens, run_cell, versions
+from .cell import needs_tokens, run_cell, versions, warm_up
 from .plan import Plan
 from .problems import Problem, Sources
 from .results import STALE_SECONDS, Cell, Results, Row
@@ -32,7 +33,7 @@ class Summary:
     method_seconds: float
     """Time inside the methods, summed over cells."""
     preparation_seconds: float
-    """Reading and embedding data sets, before their cells run."""
+    """Reading and embedding data sets before their cells run; workers start meanwhile."""
     seconds: float
     workers: int
 
@@ -76,6 +77,7 @@ def run_plan(
         if progress is not None:
             progress(done, total, what)
 
+    workers_ready = _start_workers(plan, workers, backend)
     with _heartbeat(results):
         for dataset in plan.datasets:
             for backbone in plan.backbones:
@@ -90,7 +92,9 @@ def run_plan(
                     if not some:
                         continue
                     begun = time.perf_counter()
+                    started = workers_ready()
                     opened = _open(plan, some, results, sources, tell, tokens)
+                    started()
                     preparing += time.perf_counter() - begun
                     for row in _rows(some, opened, results, workers, backend):
                         done += 1
@@ -144,13 +148,41 @@ def _rows(
     try:
         pinned = {"inner_max_num_threads": 1} if backend == "loky" else {}
         with parallel_config(backend=backend, **pinned):
-            pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=2 * workers, batch_size=1)
+            pool = Parallel(
+                n_jobs=workers,
+                return_as="generator_unordered",
+                pre_dispatch=2 * workers,
+                batch_size=1,
+                max_nbytes="50K",  # Larger arrays go to the workers through a file, once for all cells.
+            )
             for row in pool(jobs()):
                 results.add(row)
                 results.release([row.cell])
                 yield row
     finally:
         results.release(claimed)
+
+
+def _start_workers(plan: Plan, workers: int, backend: str) -> Callable[[], Callable[[], None]]:
+    """Called, start the workers (once) and load what methods need; what that returns, called, waits for them."""
+    started = False
+
+    def start() -> Callable[[], None]:
+        nonlocal started
+        if started or backend != "loky" or workers == 1:
+            return lambda: None
+        started = True
+        estimators = {method.estimator for method in plan.methods}
+        with parallel_config(backend=backend, inner_max_num_threads=1):
+            pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1)
+            ready = pool(delayed(warm_up)(estimators) for _ in range(workers))
+
+        def wait() -> None:
+            deque(ready, maxlen=0)
+
+        return wait
+
+    return start
 
 
 def _work(problem: Problem, cell: Cell, draw: Draw) -> Row:
