@@ -325,3 +325,12 @@ def test_draws_go_out_and_come_back(root, finished, tmp_path):
     short = Results(tmp_path / "short")
     run_plan(read_plan(file), short, Sources(root, tmp_path / "features"), n_jobs=1)
     assert "the file of draws has none of" in short.rows(failed=True)[0].traceback
+
+
+def test_what_is_there_and_how_to_get_the_rest(root):
+    done = subprocess.run([sys.executable, "-m", "lpplusplus.cli", "bench", "datasets", "--root", str(root), "--json"],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert len(rows) >= 15
+    assert (rows["dtd"]["state"], rows["dtd"]["usable"], rows["dtd"]["expected"]["test"]) == ("missing", False, 1692)
+    assert "split file" in rows["dtd"]["advice"]

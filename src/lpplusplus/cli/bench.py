@@ -158,7 +158,7 @@ def datasets(
         return
     shown = table("", "name", "classes", "folder", "here", "what to do", right=("classes",))
     for row in rows:
-        todo = "" if row["usable"] else row["problem"] or row["advice"]
+        todo = "" if row["usable"] else " ".join(part for part in (row["problem"], row["advice"]) if part)
         add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–", todo)
     out().print(shown)
 
