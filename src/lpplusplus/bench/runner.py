@@ -146,21 +146,28 @@ def _rows(
                 yield delayed(_work)(problem, cell, draws[cell.shots, cell.seed])
 
     try:
-        pinned = {"inner_max_num_threads": 1} if backend == "loky" else {}
-        with parallel_config(backend=backend, **pinned):
-            pool = Parallel(
-                n_jobs=workers,
-                return_as="generator_unordered",
-                pre_dispatch=2 * workers,
-                batch_size=1,
-                max_nbytes="50K",  # Larger arrays go to the workers through a file, once for all cells.
-            )
-            for row in pool(jobs()):
+        with _threads_pinned(backend):
+            for row in _pool(workers)(jobs()):
                 results.add(row)
                 results.release([row.cell])
                 yield row
     finally:
         results.release(claimed)
+
+
+def _threads_pinned(backend: str) -> parallel_config:
+    return parallel_config(backend=backend, **({"inner_max_num_threads": 1} if backend == "loky" else {}))
+
+
+def _pool(workers: int) -> Parallel:
+    """Always with the same settings, or joblib would start new workers."""
+    return Parallel(
+        n_jobs=workers,
+        return_as="generator_unordered",
+        pre_dispatch=2 * workers,
+        batch_size=1,
+        max_nbytes="50K",  # Larger arrays go to the workers through a file, once for all cells.
+    )
 
 
 def _start_workers(plan: Plan, workers: int, backend: str) -> Callable[[], Callable[[], None]]:
@@ -173,9 +180,8 @@ def _start_workers(plan: Plan, workers: int, backend: str) -> Callable[[], Calla
             return lambda: None
         started = True
         estimators = {method.estimator for method in plan.methods}
-        with parallel_config(backend=backend, inner_max_num_threads=1):
-            pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1)
-            ready = pool(delayed(warm_up)(estimators) for _ in range(workers))
+        with _threads_pinned(backend):
+            ready = _pool(workers)(delayed(warm_up)(estimators) for _ in range(workers))
 
         def wait() -> None:
             deque(ready, maxlen=0)
