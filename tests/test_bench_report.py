@@ -16,7 +16,9 @@ from lpplusplus import LPPlusPlus
 from lpplusplus.bench.published import DATASETS, MAIN, errata, published, published_average
 from lpplusplus.bench.report import FORMATS, formats, report, write_report
 from lpplusplus.bench.report.content import gather
-from lpplusplus.bench.report.figures import lipschitz_step, make_figures, method_styles
+from lpplusplus.bench.report.figures import make_figures
+from lpplusplus.bench.report.figures.descent import lipschitz_step, rate_figure
+from lpplusplus.bench.report.figures.drawing import method_styles
 from lpplusplus.bench.report.statistics import average, summarise
 from lpplusplus.bench.report.tables import make_tables
 from lpplusplus.bench.results import Cell, Results, Row
@@ -374,6 +376,23 @@ def test_the_lipschitz_step_is_found_in_real_histories():
         rows.append(Row(Cell("d", "b", str(given), 3, 1, "LPPlusPlus", given), "ok", accuracy=0.5, curve=curve))
     units = [array / np.linalg.norm(array, axis=1, keepdims=True) for array in (X, text)]
     assert lipschitz_step(rows) == pytest.approx(1 / gamma_global(*units), rel=1e-6)
+
+
+def test_the_lipschitz_point_is_of_the_same_descent():
+    """Rows of another loss in the same folder, forty points lower, must not move it."""
+    swept = sweep()
+    other = [
+        row("EuroSAT", "GD (Lipschitz), standard loss", 1, task, np.random.default_rng(task), level=20,
+            parameters={"solver": "gradient-descent", "alpha": "none"})
+        for task in range(1, 6)
+    ]  # fmt: skip
+    alone, beside = rate_figure(swept, ""), rate_figure([*swept, *other], "")
+    points = [picture.figure.axes[0].lines[-1].get_ydata() for picture in (alone, beside)]
+    mean = 100 * np.mean([one.accuracy for one in swept if one.cell.method == "GD (Lipschitz)"])
+    assert any(
+        np.allclose(line.get_ydata(), mean) for line in beside.figure.axes[0].lines if len(line.get_ydata()) == 1
+    )
+    assert np.array_equal(*points)
 
 
 def test_entries_are_written_for_people():

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table, warn
+from .console import add_row, bar, out, say, show_json, table, warn
 from .options import Debug, Json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..bench.plan import Plan
+    from ..bench.report.statistics import Average
     from ..bench.results import Results
     from ..bench.runner import Summary
 
@@ -60,8 +63,7 @@ def run(
     """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing."""
     from ..bench.plan import read_plan
 
-    changes = {} if tasks is None else {"tasks": tasks}
-    _run(read_plan(plan, **changes), output, root, jobs, as_json, tuple(catalog or ()))
+    _run(read_plan(plan, **_changes(tasks)), output, root, jobs, as_json, tuple(catalog or ()))
 
 
 def paper(
@@ -84,8 +86,7 @@ def demo(
     from ..bench.report import write_report
     from ..bench.results import Results
 
-    changes = {} if tasks is None else {"tasks": tasks}
-    plan = read_plan("demo", **changes)
+    plan = read_plan("demo", **_changes(tasks))
     _run(plan, output, None, jobs, as_json)
     file = write_report(Results(output, create=False), output / "report", "html", planned=plan.all_cells())
     if not as_json:
@@ -163,6 +164,10 @@ def datasets(
     out().print(shown)
 
 
+def _changes(tasks: int | None) -> dict[str, int]:
+    return {} if tasks is None else {"tasks": tasks}
+
+
 def _run(
     plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, catalogs: tuple[Path, ...] = ()
 ) -> None:
@@ -183,7 +188,11 @@ def _run(
 
 
 def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None:
-    failures = [row for row in results.rows(failed=True) if row.cell.dataset in plan.datasets]
+    from ..bench.report.statistics import average, summarise
+
+    planned = {cell.key: cell for cell in plan.all_cells()}
+    rows = [row for row in results.rows() if row.cell.key in planned]
+    failures = [row for row in results.rows(failed=True) if row.cell.key in planned]
     if as_json:
         show_json(
             {
@@ -206,7 +215,8 @@ def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None
             f"{summary.method_seconds:.0f}",
             summary.failed,
         )
-        _averages(plan, results)
+        for backbone in plan.backbones:
+            _averages(backbone, plan.shots, average(summarise(rows, failures, planned.values()), together=True))
     reasons = {row.traceback.strip().splitlines()[-1] for row in failures}
     for reason in sorted(reasons)[:5]:
         warn(f"failed: {reason}")
@@ -214,17 +224,12 @@ def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None
         raise typer.Exit(1)
 
 
-def _averages(plan: Plan, results: Results) -> None:
-    """Mean test accuracy of each method by shots, over data sets and tasks."""
-    import numpy as np
-
-    wanted = {cell.key for cell in plan.all_cells()}
-    rows = [row for row in results.rows() if row.cell.key in wanted]
-    shown = table("Mean test accuracy", "method", *(str(s) for s in plan.shots), right=tuple(map(str, plan.shots)))
-    for method in plan.methods:
-        cells: list[str] = []
-        for shots in plan.shots:
-            found = [row.accuracy or 0.0 for row in rows if (row.cell.method, row.cell.shots) == (method.name, shots)]
-            cells.append(percent(float(np.mean(found))) if found else "–")
-        add_row(shown, method.name, *cells)
+def _averages(backbone: str, shots: Sequence[int], averages: Sequence[Average]) -> None:
+    """Mean test accuracy of each method over the data sets; a dash where a task is missing."""
+    heads = [str(n) for n in shots]
+    shown = table(f"Mean test accuracy, {backbone}", "method", *heads, right=tuple(heads))
+    ours = {(one.method, one.shots): one for one in averages if one.backbone == backbone}
+    for method in dict.fromkeys(method for method, _ in ours):
+        cells = [ours.get((method, n)) for n in shots]
+        add_row(shown, method, *("–" if c is None or not c.complete else f"{c.mean:.1f} %" for c in cells))
     out().print(shown)
