@@ -511,13 +511,17 @@ def test_progress_on_a_terminal_stays_off_standard_output(trained, work):
 
 @POSIX
 def test_interrupted_with_two_thousand_classes(tiny, work):
-    """Ctrl-C while embedding: exit 130, one line, nothing half-written; the next run goes on from there."""
+    """Ctrl-C while embedding: exit 130, one line, nothing half-written; the next run goes on from there.
+
+    The child listens to it even where the tests run in a shell's background, which would make it deaf.
+    """
     for attempt in range(4):  # On a busy machine it may be done before we get to press the keys.
         store, output = work / f"tiny{attempt}.features", work / f"tiny{attempt}.lpp"
         command = [*LPP, "train", str(tiny), "-o", str(output), "--store", str(store), "--json"]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-        )
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
         deadline = time.monotonic() + 60
         while not (store / "shard-000000.safetensors").exists():
             assert process.poll() is None, process.stderr.read()

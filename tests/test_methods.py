@@ -15,7 +15,7 @@ import lpplusplus
 from lpplusplus import ClipAdapter, LinearProbe, LPPlusPlus, TipAdapter, TipAdapterF, TipAdapterFStar, ZeroShot
 from lpplusplus.methods.cache_model import best_of, cache_logits, count_hits, steps
 from lpplusplus.methods.clip_adapter import adapted
-from lpplusplus.methods.linear_probe import BISECTIONS, DECADES, search_strength
+from lpplusplus.methods.logistic_path import BISECTIONS, DECADES, search_strength
 from tasks import small_task
 
 torch = pytest.importorskip("torch", reason="the trained methods need torch")

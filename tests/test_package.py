@@ -66,7 +66,7 @@ def test_layers_import_downwards_only():
         {"probe", "methods", "prompts", "embedding"},
         {"many"},
         {"gathering"},
-        {"insight", "evaluation"},
+        {"insight", "evaluation", "learning_curve"},
         {"images", "plots"},
         {"bench"},
         {"cli"},

@@ -8,7 +8,6 @@ picture's content.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -122,7 +122,7 @@ def embed(
     run = _Run(images, encoder, settings, limits, on_error == "skip", progress)
     writer = None if store is None else StoreWriter(store, settings, run.listed)
     with quiet_pillow(), writer or nullcontext():
-        run.all(writer, workers or _cores())
+        run.all(writer, workers or joblib.cpu_count())
         if writer is None:
             X = np.concatenate(run.parts)
         else:
@@ -324,9 +324,3 @@ def _draws(digest: bytes, views: int) -> Iterator[np.random.Generator]:
     """A generator for each view of a picture, from its content and nothing else."""
     content = int.from_bytes(digest[:16], "big")
     return (np.random.default_rng([content, view]) for view in range(views))
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from ._arrays import unit_rows
 from .base import FewShotClassifier
 from .cross_validation import assign_folds
 from .gathering import Gathered
@@ -148,7 +149,7 @@ def doubtful_names(
     >>> doubtful_names(rows, np.array(["cat", "dog", "zyzzyva"]), names, ["cat", "dog", "zyzzyva"])
     ['zyzzyva']
     """
-    cosines = _unit(rows) @ _unit(text).T
+    cosines = unit_rows(rows) @ unit_rows(text).T
     gaps = {}
     for k, label in enumerate(classes):
         own = labels == label
@@ -168,7 +169,7 @@ def look_alikes(rows: NDArray[np.float32], labels: NDArray[np.str_], paths: list
     """
     if len(rows) > FEW_ENOUGH:
         return []
-    F = _unit(rows)
+    F = unit_rows(rows)
     mean = F.mean(axis=0, dtype=np.float64)
     spread = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
     found: list[tuple[float, int, int]] = []
@@ -182,8 +183,3 @@ def look_alikes(rows: NDArray[np.float32], labels: NDArray[np.str_], paths: list
         found += [(float(likeness[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
         found = sorted(found, key=lambda pair: -pair[0])[:most]
     return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(norms > 0, norms, 1)).astype(np.float32)

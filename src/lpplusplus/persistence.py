@@ -71,7 +71,7 @@ def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict
         "metadata": metadata if metadata is not None else getattr(estimator, "metadata_", {}),
     }
     # One entry, since safetensors writes several in any order and equal classifiers should be equal files.
-    header = _canonical({"version": VERSION, "digest": _digest(arrays, model), "model": model})
+    header = canonical_json({"version": VERSION, "digest": _digest(arrays, model), "model": model})
     content = safetensors.numpy.save(arrays, {KEY: header})
     with atomic_write(path) as file:
         file.write(content)
@@ -137,12 +137,13 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
         ) from error
 
 
-def _canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value, as digests need it."""
     return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
 def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
-    digest = hashlib.sha256(_canonical(model).encode())
+    digest = hashlib.sha256(canonical_json(model).encode())
     for name in sorted(arrays):
         value = arrays[name]
         digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())

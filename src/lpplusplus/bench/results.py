@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..persistence import canonical_json
+
 FORMAT = 1
 FILE = "results.sqlite"
 STALE_SECONDS = 60.0
@@ -60,7 +62,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Digest of all of it."""
-        return hashlib.sha256(_canonical(asdict(self)).encode()).hexdigest()
+        return hashlib.sha256(canonical_json(asdict(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ class Results:
         """Write a row; a second success of a cell is dropped, since the first one stands."""
         with self._connect() as database:
             database.execute(
-                "INSERT OR IGNORE INTO results VALUES (?, ?, ?)", (row.cell.key, row.status, _canonical(asdict(row)))
+                "INSERT OR IGNORE INTO results VALUES (?, ?, ?)",
+                (row.cell.key, row.status, canonical_json(asdict(row))),
             )
 
     def claim(self, cell: Cell) -> bool:
@@ -184,7 +187,7 @@ class Results:
     def keep_draw(self, digest: str, draw: dict[str, Any]) -> None:
         """Keep the drawn indices of a task under their hash."""
         with self._connect() as database:
-            database.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (digest, _canonical(draw)))
+            database.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (digest, canonical_json(draw)))
 
     def draws(self) -> dict[str, dict[str, Any]]:
         """All drawn indices by hash."""
@@ -208,7 +211,3 @@ def _row(text: str) -> Row:
     known = {one.name for one in fields(Row)}
     cell = Cell(**content.pop("cell"))
     return Row(cell, **{name: value for name, value in content.items() if name in known})
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)

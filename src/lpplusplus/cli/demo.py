@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Optional
 
-import numpy as np
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table
 from .options import Debug, Json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..gathering import Gathered
-    from ..images import ImageClassifier
-
 SHOTS = (1, 2, 4, 8, 16)
 TEST_IMAGES = 20
-TASKS = 5
-"""Choices of examples that an accuracy is averaged over."""
 TEMPLATE = "a picture of a {}."
 CLIP = "onnx:immich-app/ViT-B-32__openai"
 """A real encoder to suggest, which needs no more packages than the demonstration."""
@@ -48,6 +39,7 @@ def demo(
 
 def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     from ..images import ImageClassifier
+    from ..learning_curve import learning_curve
     from ..plots import draw_confusion, draw_reliability
 
     photos, test, model = folder / "photos", folder / "test", folder / "shapes.lpp"
@@ -63,7 +55,8 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
         found = loaded.embed(test, labels=True)
     result = loaded.evaluate(found)
     with bar("Learning from 1 to 16 examples") as progress:
-        curve = _curve(clf, found, progress)
+        assert clf.class_text_ is not None
+        curve = learning_curve(clf.support_, clf.class_text_, found, SHOTS, progress)
     new = [str(path) for path in sorted(test.glob("*/*.jpg"))[:: TEST_IMAGES * 5]]
     answers = loaded.predict(new).tolist()
     files = [draw_confusion(result, folder / "confusion.png"), draw_reliability(result, folder / "reliability.png")]
@@ -74,7 +67,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
                 "train_images": len(clf.support_),
                 "test_images": result.images,
                 "accuracy": result.accuracy,
-                "by_shots": curve,
+                "by_shots": {name: dict(zip(map(str, SHOTS), row, strict=True)) for name, row in curve.items()},
                 "folder": str(folder) if kept else None,
             }
         )
@@ -87,7 +80,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     shown = table("Accuracy on the test pictures, by examples a class", "", *(str(s) for s in SHOTS),
                   right=tuple(str(s) for s in SHOTS))  # fmt: skip
     for name, row in curve.items():
-        add_row(shown, name, *(percent(row[str(s)]) for s in SHOTS))
+        add_row(shown, name, *map(percent, row))
     out().print(shown)
     guesses = table("Some new pictures", "picture", "answer")
     for path, answer in zip(new, answers, strict=True):
@@ -109,30 +102,3 @@ def _draw(photos: Path, test: Path) -> None:
         progress(1, 2)
         write_demo(test, TEST_IMAGES, seed=2)
         progress(2, 2)
-
-
-def _curve(clf: ImageClassifier, test: Gathered, progress: Callable[[int, int], None]) -> dict[str, dict[str, float]]:
-    """Test accuracy of the names alone, the examples alone, and both, by examples a class."""
-    from ..methods import ZeroShot
-    from ..probe import LPPlusPlus
-    from ..sources import sample_shots
-
-    methods: dict[str, Any] = {
-        "class names alone (zero-shot)": ZeroShot(),
-        "examples alone (visual probe)": LPPlusPlus(alpha="none"),
-        "both (LP++)": LPPlusPlus(),
-    }
-    support, text = clf.support_, clf.class_text_
-    assert support.labels is not None
-    curve: dict[str, dict[str, float]] = {name: {} for name in methods}
-    for i, shots in enumerate(SHOTS):
-        scores: dict[str, list[float]] = {name: [] for name in methods}
-        for seed in range(TASKS if shots < SHOTS[-1] else 1):
-            rows = sample_shots(support.labels, shots, seed)
-            for name, method in methods.items():
-                method.fit(support.rows[rows], support.labels[rows], text=text, classes=list(support.classes))
-                scores[name].append(float(method.score(test.rows, test.labels)))
-        for name in methods:
-            curve[name][str(shots)] = float(np.mean(scores[name]))
-        progress(i + 1, len(SHOTS))
-    return curve

@@ -7,7 +7,6 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -56,13 +55,15 @@ class OnnxEncoder(Encoder):
 
     def __init__(self, source: str, *, threads: int | None = None) -> None:
         require("an ONNX encoder", PACKAGES, EXTRA)
+        import joblib
+
         from ._folder import open_folder
         from ._hub import locate
 
         folder, name = locate(source)
         self.spec = f"onnx:{name}"
         self._files = open_folder(folder)
-        self._threads = threads or _cores()
+        self._threads = threads or joblib.cpu_count()
         self._prepare = self._files.preprocessing
         self.preprocessing = self._prepare.describe()
         self.fingerprint = self._files.fingerprint()
@@ -198,7 +199,3 @@ def _padded(rows: NDArray[Any], step: int) -> NDArray[Any]:
     """The last rows of a graph with a fixed batch, filled up with copies of the first of them."""
     short = step - len(rows)
     return np.concatenate([rows, np.repeat(rows[:1], short, axis=0)]) if short > 0 else rows
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
