@@ -18,48 +18,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lpplusplus import LPPlusPlus
+from lpplusplus.encoders.embedded import FOLDER
+from lpplusplus.encoders.onnx import OnnxEncoder
 from lpplusplus.scenes import Scene, Thing, demo_classes, describe, render
 from lpplusplus.scenes.scene import COLOURS, HELD_OUT_PAIRS
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "lpplusplus" / "encoders" / "embedded_model"
 TEMPLATE = "a photo of a {}."
 SHOTS = (1, 2, 4, 8, 16)
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
-
-
-class Model:
-    """The exported files, run as they are: enough to measure them without the package's own encoder."""
-
-    def __init__(self, folder: Path = FOLDER) -> None:
-        import onnxruntime
-        from tokenizers import Tokenizer
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self.visual, self.textual = (
-            onnxruntime.InferenceSession(str(folder / part / "model.onnx"), options, providers=["CPUExecutionProvider"])
-            for part in ("visual", "textual")
-        )
-        self.tokenizer = Tokenizer.from_file(str(folder / "textual" / "tokenizer.json"))
-        self.settings = json.loads((folder / "visual" / "preprocess_cfg.json").read_text())
-
-    def images(self, images: list[Image.Image], batch: int = 64) -> Floats:
-        """Unit embeddings of square images."""
-        mean, std = (np.array(self.settings[key], np.float32) for key in ("mean", "std"))
-        size = tuple(self.settings["size"])
-        pixels = [np.asarray(im.resize(size, Image.Resampling.BICUBIC), np.float32) / 255 for im in images]
-        values = ((np.stack(pixels) - mean) / std).transpose(0, 3, 1, 2)
-        return _unit(
-            np.concatenate(
-                [self.visual.run(None, {"image": values[a : a + batch]})[0] for a in range(0, len(values), batch)]
-            )
-        )
-
-    def texts(self, texts: list[str]) -> Floats:
-        """Unit embeddings of texts."""
-        ids = np.array([encoding.ids for encoding in self.tokenizer.encode_batch(texts)], np.int32)
-        return _unit(self.textual.run(None, {"text": ids})[0])
 
 
 def rendered_task(per_class: int, seed: int, domain: str) -> tuple[list[Image.Image], Labels]:
@@ -72,7 +39,7 @@ def rendered_task(per_class: int, seed: int, domain: str) -> tuple[list[Image.Im
     return images, np.array(labels)
 
 
-def held_out_pairs(model: Model, per_pair: int, seed: int) -> float:
+def held_out_pairs(encoder: OnnxEncoder, per_pair: int, seed: int) -> float:
     """Zero-shot accuracy, in the plain domain, on pairs of colour and shape that training never showed."""
     rng, images, labels = np.random.default_rng(seed), [], []
     for index, (colour, shape) in enumerate(HELD_OUT_PAIRS):
@@ -85,8 +52,8 @@ def held_out_pairs(model: Model, per_pair: int, seed: int) -> float:
     # Every other shape in the same colour and every other colour of the same shape would do too, so all pairs compete.
     shapes, colours = sorted({s for _, s in HELD_OUT_PAIRS}), list(COLOURS)
     rivals = [f"{c} {s}" for c in colours for s in shapes if f"{c} {s}" not in names]
-    text = model.texts([TEMPLATE.format(name) for name in [*names, *rivals]])
-    return float(np.mean((model.images(images) @ text.T).argmax(axis=1) == labels))
+    text = encoder.encode_texts([TEMPLATE.format(name) for name in [*names, *rivals]])
+    return float(np.mean((encoder.encode_images(images) @ text.T).argmax(axis=1) == labels))
 
 
 def zero_shot(X: Floats, y: Labels, text: Floats) -> float:
@@ -105,11 +72,11 @@ def accuracies(
     return float(np.mean(with_text.predict(X_test) == y_test)), float(np.mean(visual.predict(X_test) == y_test))
 
 
-def measure(model: Model, seeds: int = 20, test_per_class: int = 100) -> dict[str, Any]:
+def measure(encoder: OnnxEncoder, seeds: int = 20, test_per_class: int = 100) -> dict[str, Any]:
     """All figures, in per cent."""
-    text = model.texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
+    text = encoder.encode_texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
     test, pool, plain = (
-        (model.images(images), labels)
+        (encoder.encode_images(images), labels)
         for images, labels in (
             rendered_task(test_per_class, 1, "shifted"),
             rendered_task(4 * max(SHOTS), 2, "shifted"),
@@ -128,17 +95,13 @@ def measure(model: Model, seeds: int = 20, test_per_class: int = 100) -> dict[st
         "chance": 100 / len(text),
         "zero-shot": 100 * zero_shot(*test, text),
         "zero-shot, plain domain": 100 * zero_shot(*plain, text),
-        "zero-shot, held-out pairs": 100 * held_out_pairs(model, 10, 4),
+        "zero-shot, held-out pairs": 100 * held_out_pairs(encoder, 10, 4),
         "by shots": rows,
         "zero-shot by class": {
             concept.name: 100 * zero_shot(test[0][test[1] == k], test[1][test[1] == k], text)
             for k, concept in enumerate(demo_classes())
         },
     }
-
-
-def _unit(rows: Floats) -> Floats:
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
 def _jpeg(image: Image.Image) -> Image.Image:
@@ -154,7 +117,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    figures = measure(Model(options.model), options.seeds)
+    figures = measure(OnnxEncoder(str(options.model), threads=1), options.seeds)
     if options.json:
         print(json.dumps(figures, indent=2))
         return

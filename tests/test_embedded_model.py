@@ -4,28 +4,32 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
+from tokenizers import Tokenizer
 
-from embedded_model.evaluate import FOLDER, TEMPLATE, Model, accuracies, rendered_task, zero_shot
+from embedded_model.evaluate import TEMPLATE, accuracies, rendered_task, zero_shot
+from lpplusplus.encoders.embedded import FOLDER
+from lpplusplus.encoders.onnx import OnnxEncoder
 from lpplusplus.scenes import Scene, Thing, demo_classes, random_scene, render
 from lpplusplus.scenes.scene import HELD_OUT_PAIRS
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Model()
+    return OnnxEncoder(str(FOLDER), threads=1)
 
 
 @pytest.fixture(scope="module")
 def text(model):
-    return model.texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
+    return model.encode_texts([TEMPLATE.format(concept.name) for concept in demo_classes()])
 
 
 @pytest.fixture(scope="module")
 def shifted(model):
     """Embedded pictures of the shifted domain from a seed that neither training nor tuning used: pool, then test."""
     sets = [rendered_task(count, seed, "shifted") for count, seed in ((12, 101), (30, 102))]
-    return [(model.images(images), labels) for images, labels in sets]
+    return [(model.encode_images(images), labels) for images, labels in sets]
 
 
 def pictures(count, seed=0):
@@ -50,13 +54,15 @@ def test_files_are_small_and_self_contained():
     assert "demonstration model" in files["README.md"].read_text()
 
 
-def test_inputs_and_outputs(model):
-    (image,), (text,) = model.visual.get_inputs(), model.textual.get_inputs()
+def test_inputs_and_outputs():
+    visual, textual = (onnxruntime.InferenceSession(FOLDER / part / "model.onnx") for part in ("visual", "textual"))
+    (image,), (text,) = visual.get_inputs(), textual.get_inputs()
     assert (image.name, image.type, image.shape[1:]) == ("image", "tensor(float)", [3, 64, 64])
     assert (text.name, text.type) == ("text", "tensor(int32)")
+    tokenizer = Tokenizer.from_file(str(FOLDER / "textual" / "tokenizer.json"))
     length = json.loads((FOLDER / "textual" / "tokenizer_config.json").read_text())["model_max_length"]
-    assert text.shape[1] == length == len(model.tokenizer.encode("a star").ids)
-    for session in (model.visual, model.textual):
+    assert text.shape[1] == length == len(tokenizer.encode("a star").ids)
+    for session in (visual, textual):
         (output,) = session.get_outputs()
         assert (output.name, output.type, output.shape[1]) == ("embedding", "tensor(float)", 130)
         assert isinstance(session.get_inputs()[0].shape[0], str), "the batch axis is free"
@@ -64,20 +70,22 @@ def test_inputs_and_outputs(model):
 
 def test_a_batch_is_its_members(model):
     images, texts = pictures(9), [TEMPLATE.format(concept.name) for concept in demo_classes()]
-    whole = model.images(images)
-    np.testing.assert_allclose(whole, model.images(images, batch=1), atol=1e-5)
-    np.testing.assert_array_equal(whole, model.images(images))
-    np.testing.assert_allclose(model.texts(texts), np.concatenate([model.texts([t]) for t in texts]), atol=1e-5)
+    whole = model.encode_images(images)
+    np.testing.assert_allclose(whole, np.concatenate([model.encode_images([image]) for image in images]), atol=1e-5)
+    np.testing.assert_array_equal(whole, model.encode_images(images))
+    np.testing.assert_allclose(
+        model.encode_texts(texts), np.concatenate([model.encode_texts([t]) for t in texts]), atol=1e-5
+    )
     assert np.ptp(whole, axis=0).max() > 0.1
 
 
 def test_any_text_has_an_embedding(model):
     odd = ["", " ", "star", "STAR", "zebra", "☂ naïve 漢字 🙂", "x" * 5000, "word " * 500, "[PAD]", "\x00\n"]
-    embedded = model.texts(odd)
+    embedded = model.encode_texts(odd)
     assert np.isfinite(embedded).all()
     np.testing.assert_array_equal(embedded[2], embedded[3])
     # A word that means nothing to the model changes less than one that does.
-    plain, disturbed, other = model.texts(
+    plain, disturbed, other = model.encode_texts(
         ["a photo of a red star.", "a photo of a qwrtz red star.", "a photo of a blue cup."]
     )
     assert np.linalg.norm(plain - disturbed) < np.linalg.norm(plain - other) / 3
@@ -99,7 +107,7 @@ def test_zero_shot_is_between_chance_and_perfect(model, text, shifted):
 
 def test_the_training_domain_is_easier(model, text, shifted):
     images, labels = rendered_task(8, 103, "plain")
-    assert zero_shot(model.images(images), labels, text) > zero_shot(*shifted[1], text) + 0.1
+    assert zero_shot(model.encode_images(images), labels, text) > zero_shot(*shifted[1], text) + 0.1
 
 
 @pytest.mark.parametrize("shots", [1, 4])
@@ -118,8 +126,8 @@ def test_pairs_that_training_never_showed_are_understood(model):
         scene = Scene(Thing(shape, colour), size="large", background="white" if colour != "white" else "blue")
         rivals = [f"{colour} {s}" for s in ("star", "cup", "ring", "key") if s != shape]
         rivals += [f"{c} {shape}" for c in ("red", "green", "blue", "black") if c != colour]
-        text = model.texts([TEMPLATE.format(name) for name in [f"{colour} {shape}", *rivals]])
-        scores = model.images([render(scene, rng) for _ in range(4)]) @ text.T
+        text = model.encode_texts([TEMPLATE.format(name) for name in [f"{colour} {shape}", *rivals]])
+        scores = model.encode_images([render(scene, rng) for _ in range(4)]) @ text.T
         right.append(np.mean(scores.argmax(axis=1) == 0))
     assert np.mean(right) > 0.5, "chance is below 0.15"
 

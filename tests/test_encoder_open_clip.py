@@ -8,6 +8,7 @@ open_clip = pytest.importorskip("open_clip", reason="tests real open_clip models
 
 import exports  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
+from lpplusplus.encoders.open_clip import OpenClipEncoder  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["lpp-tiny-vit", "lpp-tiny-rn50"])
@@ -53,6 +54,21 @@ def test_fingerprint_follows_the_weights(tmp_path):
     weights["ln_final.bias"][3] += 1e-6
     safetensors.torch.save_file(weights, tmp_path / "changed.safetensors")
     assert open_encoder(f"{name}{tmp_path / 'changed.safetensors'}").fingerprint != first
+
+
+def test_a_model_in_memory(tiny):
+    arch, model, path = tiny
+    named = open_encoder(f"open_clip:{arch}/{path}")
+    model.train()
+    encoder = OpenClipEncoder.of(model, open_clip.get_tokenizer(arch), "mine")
+    assert (encoder.spec, encoder.fingerprint, encoder.dim) == ("open_clip:mine", named.fingerprint, 32)
+    assert np.array_equal(encoder.encode_images(exports.pictures()), named.encode_images(exports.pictures()))
+    with torch.no_grad():
+        model.logit_scale += 1  # Training goes on; what is embedded stays as it was.
+    assert model.training
+    assert next(model.parameters()).requires_grad
+    assert encoder.model.logit_scale.item() != model.logit_scale.item()
+    model.eval()
 
 
 def test_a_checkpoint_with_code_in_it_is_not_run(tmp_path):

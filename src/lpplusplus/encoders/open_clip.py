@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import hashlib
 import inspect
@@ -39,20 +40,42 @@ class OpenClipEncoder(Encoder):
     def __init__(self, name: str, *, device: str | None = None) -> None:
         require("an open_clip encoder", PACKAGES, EXTRA)
         import open_clip
+
+        arch, options = _resolve(name)
+        device = device or _device()
+        try:
+            model, _ = open_clip.create_model_from_pretrained(
+                arch, precision="fp32", device=device, **options, **_weights_only()
+            )
+            tokenizer = open_clip.get_tokenizer(arch)
+        except Exception as error:  # Downloads, torch and open_clip raise every kind of exception here.
+            raise EncoderError(f"open_clip:{name} cannot be loaded: {error}") from error
+        self._adopt(name, model, tokenizer, device)
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, name: str) -> OpenClipEncoder:
+        """An encoder of a copy of a model in memory, such as one that you have just fine-tuned.
+
+        Parameters
+        ----------
+        model
+            From `open_clip.create_model`, or built like one: `encode_image`, `encode_text`, `visual.preprocess_cfg`.
+        tokenizer
+            From `open_clip.get_tokenizer`.
+        name
+            What messages and saved classifiers call it.
+        """
+        require("an open_clip encoder", PACKAGES, EXTRA)
+        encoder = cls.__new__(cls)
+        encoder._adopt(name, copy.deepcopy(model).float(), tokenizer, str(next(model.parameters()).device))
+        return encoder
+
+    def _adopt(self, name: str, model: Any, tokenizer: Any, device: str) -> None:
         import torch
 
         from ..pixels.configs import from_open_clip
 
-        self.spec = f"open_clip:{name}"
-        arch, options = _resolve(name)
-        self._device = device or _device()
-        try:
-            model, _ = open_clip.create_model_from_pretrained(
-                arch, precision="fp32", device=self._device, **options, **_weights_only()
-            )
-            self._tokenizer = open_clip.get_tokenizer(arch)
-        except Exception as error:  # Downloads, torch and open_clip raise every kind of exception here.
-            raise EncoderError(f"{self.spec} cannot be loaded: {error}") from error
+        self.spec, self._device, self._tokenizer = f"open_clip:{name}", device, tokenizer
         self._model: Any = model.eval().requires_grad_(False)
         try:
             self._prepare = from_open_clip(self._model.visual.preprocess_cfg)

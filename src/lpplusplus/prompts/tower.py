@@ -48,9 +48,10 @@ class TextTower:
             )
         self._pool = getattr(tower, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
         self._end = getattr(tower, "text_eos_id", None) or getattr(tower, "eos_id", None)
+        self._masks_padding = bool(getattr(tower, "use_pad_mask", False))
         unusual = {
             "a class token": getattr(tower, "cls_emb", None) is not None,
-            "a mask for padding": bool(getattr(tower, "use_pad_mask", False)),
+            "a mask for padding of an older kind": self._masks_padding and not hasattr(tower, "_build_additive_mask"),
             f"the pooling {self._pool!r}": self._pool not in ("argmax", "eos", "first", "last"),
         }
         for what, found in unusual.items():
@@ -73,13 +74,17 @@ class TextTower:
         return self._tokenize(texts, context_length=self.length).to(self.device), counts
 
     def trimmed(self, tokens: Any) -> Any:
-        """`tokens` without the columns that cannot change any feature: those after the end, where attention is causal.
+        """`tokens` without the columns that cannot change any feature, where attention is causal or masks padding.
 
         Usually two thirds of them, and so of the time.
         """
-        if self._tower.attn_mask is None or self._pool == "last":
+        if self._pool == "last":
             return tokens
-        return tokens[:, : int(self._read_out(tokens).max()) + 1]
+        if self._tower.attn_mask is not None:
+            return tokens[:, : int(self._read_out(tokens).max()) + 1]
+        if self._masks_padding:
+            return tokens[:, : int((tokens != self._tower.pad_id).sum(dim=1).max())]
+        return tokens
 
     def embed(self, tokens: Any) -> Any:
         """Embedded tokens, (n, length, width)."""
@@ -108,10 +113,12 @@ class TextTower:
         import torch
 
         tower, length = self._tower, embedded.shape[1]
-        mask = tower.attn_mask
+        mask = None if tower.attn_mask is None else tower.attn_mask[:length, :length]
+        if self._masks_padding:
+            mask = tower._build_additive_mask(tokens, length, embedded.dtype)
         with torch.autocast(self.device.type, self._precision, enabled=self._precision is not None):
             x = embedded + tower.positional_embedding[:length]
-            x = tower.transformer(x, attn_mask=None if mask is None else mask[:length, :length])
+            x = tower.transformer(x, attn_mask=mask)
             x = tower.ln_final(x)
             x = x[torch.arange(len(x), device=x.device), self._read_out(tokens)]
             projection = tower.text_projection
