@@ -277,9 +277,14 @@ def test_every_data_set_from_images_to_a_report(tmp_path):
     by_set = {name: [row for row in rows if row.cell.dataset == name] for name in sets}
     assert {row.draw for row in by_set["imagenet_a"]} == {row.draw for row in by_set["imagenet"]}  # The same supports.
     assert {row.test_images for row in by_set["imagenet_a"]} != {row.test_images for row in by_set["imagenet"]}
-    written = report(results, "markdown", planned=plan.all_cells())
-    for name in PAPER:
-        assert name in written.lower().replace(" ", "_") or name.split("_")[-1] in written.lower(), name
+    written = json.loads(report(results, "json", planned=plan.all_cells()))
+    found = {(c["dataset"], c["method"], c["shots"]): c for c in written["cells"] if c["dataset"] in sets}
+    assert len(sets) == 15
+    assert found.keys() == {(name, method.name, shots) for name in sets for method in plan.methods for shots in (1, 2)}
+    for key, one in found.items():
+        assert (one["tasks"], one["missing"]) == (2, None), key
+        assert np.isfinite(one["mean"]), key
+        assert 0 <= one["mean"] <= 100, key
 
 
 def test_a_shift_is_answered_with_its_own_classes_only(tmp_path):
