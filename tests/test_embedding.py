@@ -353,7 +353,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize("kind", ["fresh", "changed", "damaged"])
+@pytest.mark.parametrize("kind", ["fresh", "changed", "edited", "damaged"])
 def test_killed_before_every_single_step_and_resumed(kind, tmp_path):
     with start(str(HERE / "killing.py"), kind, str(tmp_path)) as process:
         output = process.stdout.read()
