@@ -30,6 +30,7 @@ from benchmarks.measure import interleave, median
 from lpplusplus.embedding import embed
 from lpplusplus.encoders import Encoder
 from lpplusplus.pixels.decoding import open_image
+from lpplusplus.pixels.preprocessing import Preprocessing
 from lpplusplus.sources import ImageSet, from_folder
 
 LIMIT = 1.25
@@ -42,18 +43,16 @@ class ConvolutionalEncoder(Encoder):
     def __init__(self, width: int = 96, depth: int = 6, dim: int = 512, batch_size: int = 16) -> None:
         import onnxruntime
 
-        self.spec, self.fingerprint, self.preprocessing = "benchmark", f"{width}x{depth}", "clip 224"
+        self.transform = Preprocessing()
+        self.spec, self.fingerprint = "benchmark", f"{width}x{depth}"
+        self.preprocessing = self.transform.describe()
         self.dim, self.batch_size = dim, batch_size
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         self.session = onnxruntime.InferenceSession(network(width, depth, dim), options, ["CPUExecutionProvider"])
 
     def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> Any:
-        scale = 224 / min(image.size)
-        image = image.resize([max(224, round(side * scale)) for side in image.size], Image.Resampling.BICUBIC)
-        left, top = ((side - 224) // 2 for side in image.size)
-        pixels = np.asarray(image.crop((left, top, left + 224, top + 224)), np.float32)
-        return (pixels.transpose(2, 0, 1) / 255 - 0.45) / 0.27
+        return self.transform.centre(image)
 
     def encode_prepared(self, batch: Sequence[Any]) -> Any:
         return self.session.run(None, {"pixels": np.stack(batch)})[0]

@@ -1,7 +1,7 @@
 """Kills `embed` before each step that it takes in its store's folder, resumes, and compares the folder's bytes.
 
-Run as `python killing.py fresh|changed|damaged FOLDER`. A process of its own, since it forks: the child is killed with
-SIGKILL by a hook that counts opens, renames and removals, and the parent goes on where it was killed.
+Run as `python killing.py fresh|changed|edited|damaged FOLDER`. A process of its own, since it forks: the child is
+killed with SIGKILL by a hook that counts opens, renames and removals, and the parent goes on where it was killed.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import lpplusplus.embedding
 from lpplusplus.sources import from_folder
 from lpplusplus.store import FeatureStore, StoreError
-from pictures import make_folder
+from pictures import make_folder, picture
 from toy_encoder import ToyEncoder
 
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
@@ -28,13 +28,22 @@ def content(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def usable(store):
-    """What a reader would see now, or None where it is told that the store is not whole."""
+def seen(store):
+    """What two readers see now, one who checks every byte and one who only maps; None if they are told to wait.
+
+    They are told by the absence of the index, which must be gone before any shard is.
+    """
     try:
-        features = FeatureStore(store).load()
+        opened = FeatureStore(store)
     except StoreError:
+        assert not (store / "index.json").exists(), "an index of shards that are not there"
         return None
-    return features.paths, features.labels.tolist(), features.X.tobytes()
+    mapped = [part.tobytes() for part in opened.maps()]
+    try:
+        features = opened.load()
+    except StoreError:
+        return None, mapped
+    return (features.paths, features.labels.tolist(), features.X.tobytes()), mapped
 
 
 def killed_before_step(step, images, store):
@@ -67,6 +76,12 @@ def prepare(kind, work):
         (photos / "a/004.png").unlink()
         shutil.copy(photos / "b/001.png", photos / "b/006.png")
         (photos / "b/002.png").rename(photos / "b/0025.png")
+    if kind == "edited":  # The same list of files: the second of shard 0 and that of shard 2 change places, one is new.
+        one, other = (photos / "a/001.png", photos / "b/000.png")
+        one_was, other_was = one.read_bytes(), other.read_bytes()
+        one.write_bytes(other_was)
+        other.write_bytes(one_was)
+        picture(100).save(photos / "a/006.png")
     if kind == "damaged":
         shard = start / "shard-000001.safetensors"
         data = bytearray(shard.read_bytes())
@@ -93,7 +108,7 @@ def main(kind, work):
         step += 1
         reset(store)
         lived = killed_before_step(step, images, store)
-        assert usable(store) in (None, usable(start), usable(expected)), f"a wrong store after a kill before {step}"
+        assert seen(store) in (None, seen(start), seen(expected)), f"a wrong store after a kill before {step}"
         ENCODER.batches.clear()
         again = run(images, store)
         assert content(store) == content(expected), f"killed before step {step}"

@@ -45,6 +45,17 @@ def test_without_validation_nobody_gets_it():
     assert not any(cell.validation for cell in plan.cells("a", "b"))
 
 
+def test_the_key_for_duplicates_changes_cells_only_where_it_allows_them():
+    """Results from before there was such a key keep their places."""
+    (plain, refuse, allow) = (
+        next(parse_plan({**SMALL, **more}, "plan.toml").cells("a", "b"))
+        for more in ({}, {"duplicates": "refuse"}, {"duplicates": "allow"})
+    )
+    assert plain.key == refuse.key == "fca3bc7a135d33f0a1b1ce5141115fe5cee5f9a233e5002f58cc9ad45a308236"
+    assert "duplicates" not in plain.protocol
+    assert allow.protocol == {**plain.protocol, "duplicates": "allow"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -59,6 +70,7 @@ def test_without_validation_nobody_gets_it():
         ({"backbones": []}, "backbones is empty"),
         ({"validation": "test"}, "validation='test' must be one of"),
         ({"shortage": "guess"}, "shortage='guess'"),
+        ({"duplicates": "ignore"}, "duplicates='ignore' must be one of refuse, allow"),
         ({"method": [{"name": "x"}]}, "expected name, estimator"),
         ({"method": [{"name": "x", "estimator": "y", "colour": 1}]}, "expected name, estimator"),
     ],

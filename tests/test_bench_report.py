@@ -399,3 +399,34 @@ def test_entries_are_written_for_people():
     assert formats.written(True, "yes") == "yes"
     assert formats.written(1024000, "count") == "1 024 000"
     assert formats.written(2.5, "mib") == "2.5 MiB"
+
+
+def test_the_table_over_encoders(tmp_path, capsys):
+    """That of docs/benchmark.md: figures recomputed from the rows; a task that is missing leaves a dash."""
+    from benchmarks import whurs19_table
+
+    rows = [
+        one
+        for seed, backbone in enumerate(("RN50", "ViT-B/32"))
+        for one in comparison(
+            ("whurs19", "other"), METHODS[:3], (1, 4), tasks=3, seed=seed, backbone=backbone, level=70
+        )
+    ]
+    lost = ("whurs19", "ViT-B/32", "Standard LP", 1, 2)
+    rows = [r for r in rows if (r.cell.dataset, r.cell.backbone, r.cell.method, r.cell.shots, r.cell.seed) != lost]
+    results_of(tmp_path, rows)
+    whurs19_table.main([str(tmp_path)])
+    heads, _, *lines = (line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines())
+    assert heads[:3] == ["mean accuracy of 2 encoders, 3 tasks each", "1 shot", "4"]
+    assert [line[0] for line in lines] == METHODS[:3]
+    for method, *figures in lines:
+        ours = {n: [r for r in rows if (r.cell.dataset, r.cell.method, r.cell.shots) == ("whurs19", method, n)]
+                for n in (1, 4)}  # fmt: skip
+        assert figures == [
+            "–" if method == "Standard LP" else f"{100 * np.mean([r.accuracy for r in ours[1]]):.1f}",
+            f"{100 * np.mean([r.accuracy for r in ours[4]]):.1f}",
+            f"{np.median([r.fit_seconds for r in ours[4]]):.3g}",
+            f"{100 * np.mean([r.calibration_error for r in ours[4]]):.1f}",
+        ]
+    with pytest.raises(SystemExit, match="has no results of whurs19"):
+        whurs19_table.main([str(Results(tmp_path / "empty").folder)])

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,7 @@ def test_what_comes_out_is_what_the_encoder_gives(photos):
     assert done.labels.tolist() == images.labels.tolist()
     assert done.paths == [path.as_posix() for path in images.items]
     assert done.positions.tolist() == list(range(27))
+    assert [bytes(row) for row in done.hashes] == [sha256(path.read_bytes()).digest() for path in images.items]
     assert (done.classes, done.names) == (("a", "b_c"), ("a", "b c"))
     assert (done.computed, done.reused, done.skipped) == (27, 0, [])
 
@@ -195,6 +197,7 @@ class TestBadPictures:
         assert sorted({*range(27)} - set(done.positions.tolist())) == [3, 14, 22]
         assert done.labels.tolist() == images.labels[done.positions].tolist()
         assert FeatureStore(store).load().paths == done.paths
+        assert np.array_equal(FeatureStore(store).load().hashes, done.hashes)
         assert np.array_equal(embed(images, ToyEncoder(), on_error="skip").X, done.X)
         before = content(store)
         again = embed(images, ToyEncoder(), on_error="skip", store=store)
@@ -350,7 +353,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize("kind", ["fresh", "changed", "damaged"])
+@pytest.mark.parametrize("kind", ["fresh", "changed", "edited", "damaged"])
 def test_killed_before_every_single_step_and_resumed(kind, tmp_path):
     with start(str(HERE / "killing.py"), kind, str(tmp_path)) as process:
         output = process.stdout.read()

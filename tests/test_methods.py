@@ -79,6 +79,34 @@ def test_fit_predict_save_load(name, validation, task, tmp_path):
     assert again.get_params() == model.get_params()
 
 
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (ZeroShot(), 0),
+        (LinearProbe(), 6 * (32 + 1)),
+        (TipAdapter(search=True, grid_steps=(5, 5)), 0),
+        (TipAdapterF(epochs=1), 24 * 32),
+        (TipAdapterFStar(epochs=1, grid_steps=(5, 5)), 24 * 32),
+        (ClipAdapter(epochs=1), 2 * 32 * 8),
+        (LPPlusPlus(), 6 * (32 + 1)),
+        (LPPlusPlus(alpha="none"), 6 * (32 + 1)),
+        (LPPlusPlus(updates=0), 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("tensors", [False, True])
+def test_how_many_numbers_are_trained(model, expected, tensors, task, tmp_path):
+    """Counted by hand for 24 images of six classes in 32 dimensions; kept by saving, and not there before fitting."""
+    from sklearn.base import clone
+
+    model = clone(model)
+    assert not hasattr(model, "parameter_count_")
+    model.fit(*(torch.from_numpy(part) if tensors else part for part in task[:2]), text=task[2])
+    assert model.parameter_count_ == expected
+    model.save(tmp_path / "model.lpp")
+    assert lpplusplus.load(tmp_path / "model.lpp").parameter_count_ == expected
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_tensors_in_tensors_out(name, task):
     F, y, T, F_val, y_val, F_test, _ = task

@@ -413,6 +413,64 @@ def test_a_writer_in_the_same_process_is_refused_too(tmp_path):
         pass
 
 
+class TestAChangeInPlace:
+    """Other pictures under the same names: shards are replaced one by one, each under its own name."""
+
+    @pytest.fixture
+    def swapped(self, tmp_path, small):
+        """A store of three shards, of which two pictures, of the first and the last, have changed places since."""
+        photos = make_folder(tmp_path / "photos", {"a": 12})
+        images = from_folder(photos)
+        embed(images, ToyEncoder(batch_size=1), store=tmp_path / "store")
+        names = [photos / "a" / name for name in ("001.png", "010.png")]
+        for path, content in zip(names, [path.read_bytes() for path in reversed(names)], strict=True):
+            path.write_bytes(content)
+        return images, tmp_path / "store"
+
+    def interrupted(self, images, store, monkeypatch, *, before):
+        """Stop a run just before it writes that shard."""
+        from lpplusplus.store import writing
+
+        def write(path, shard):
+            if path.name == before:
+                raise KeyboardInterrupt
+            return write_shard(path, shard)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "write_shard", write)
+            with pytest.raises(KeyboardInterrupt):
+                embed(images, ToyEncoder(batch_size=1), store=store)
+
+    @pytest.mark.parametrize("before", ["shard-000000.safetensors", "shard-000002.safetensors"])
+    def test_no_index_while_shards_change(self, swapped, monkeypatch, before):
+        """The old one would fit them by name and size, and who maps without checking would get a mixture."""
+        images, store = swapped
+        sizes = {path.name: path.stat().st_size for path in store.glob("shard-*")}
+        self.interrupted(images, store, monkeypatch, before=before)
+        with pytest.raises(StoreError, match="incomplete"):
+            FeatureStore(store)
+        assert len(embed(images, ToyEncoder(batch_size=1), store=store).X) == 12
+        assert {path.name: path.stat().st_size for path in store.glob("shard-*")} == sizes
+
+    def test_a_replaced_shard_still_serves_later_ones(self, swapped, tmp_path):
+        """The first shard's picture is in the last one now: it is not computed again, nor taken for its successor."""
+        images, store = swapped
+        again = embed(images, ToyEncoder(batch_size=1), store=store)
+        assert again.computed == 1
+        fresh = embed(images, ToyEncoder(batch_size=1), store=tmp_path / "fresh")
+        assert np.array_equal(again.X, fresh.X)
+        assert content(store) == content(tmp_path / "fresh")
+
+    def test_a_replaced_shard_survives_an_interruption(self, swapped, tmp_path, monkeypatch):
+        images, store = swapped
+        self.interrupted(images, store, monkeypatch, before="shard-000002.safetensors")
+        encoder = ToyEncoder(batch_size=1)
+        assert embed(images, encoder, store=store).computed == 0
+        assert encoder.batches == []
+        embed(images, ToyEncoder(batch_size=1), store=tmp_path / "fresh")
+        assert content(store) == content(tmp_path / "fresh")
+
+
 def test_what_was_set_aside_serves_a_return_to_the_old_encoder(tmp_path, small):
     """A run with another encoder that is interrupted has not lost anything."""
     images = from_folder(make_folder(tmp_path / "photos", {"a": 5, "b": 5}))

@@ -1,8 +1,9 @@
 """The contract that every method of the package keeps, so that comparing them is a loop over a list.
 
 `fit(X, y, *, text, classes, X_val, y_val)` on embeddings, then scikit-learn's usual questions. A method writes
-`_fit_task`, which sets `coef_` and `intercept_` (or what its own `_logits` needs) and `history_`, and inherits the
-rest: checks, labels of any kind, several views an image, prediction where the data live, saving.
+`_fit_task`, which sets `coef_` and `intercept_` (or what its own `_logits` needs) and `history_`, and
+`_count_parameters` unless it trains what a linear probe does, and inherits the rest: checks, labels of any kind,
+several views an image, prediction where the data live, saving.
 """
 
 from __future__ import annotations
@@ -213,6 +214,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if _arrays.is_foreign(X) and self.classes_.dtype.kind in "iufb":
             return _arrays.like(self.classes_, X)[best]
         return self.classes_[_arrays.to_numpy(best)]
+
+    @property
+    def parameter_count_(self) -> int:
+        """How many numbers training could change, whether or not it did."""
+        check_is_fitted(self)
+        return self._count_parameters()
+
+    def _count_parameters(self) -> int:
+        """That of a fitted model; here that of a linear probe, with a bias or an α for each class."""
+        return len(self.classes_) * (self.n_features_in_ + 1)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.

@@ -53,6 +53,8 @@ class Embedded:
         n paths, as `ImageSet.paths` has them.
     positions
         (n,) place of each in the `ImageSet`, which differs from 0 … n - 1 where pictures were skipped.
+    hashes
+        (n, 32) SHA-256 of each file's bytes, or of the pixels of a picture that is in no file.
     classes, names
         As the `ImageSet` has them.
     skipped
@@ -65,6 +67,7 @@ class Embedded:
     labels: NDArray[np.str_] | None
     paths: list[str]
     positions: NDArray[np.intp]
+    hashes: NDArray[np.uint8]
     classes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     skipped: list[ImageError] = field(default_factory=list)
@@ -134,6 +137,7 @@ def embed(
         None if images.labels is None else images.labels[positions],
         [run.paths[position] for position in run.positions],
         positions,
+        _stacked(run.digests),
         images.classes,
         images.names,
         [*images.problems, *run.skipped],
@@ -165,6 +169,7 @@ class _Run:
             list_digest(self.paths[span], None if self.labels is None else self.labels[span]) for span in self.spans
         ]
         self.positions: list[int] = []
+        self.digests: list[bytes] = []
         self.parts: list[NDArray[np.float32]] = [np.empty((0, *settings.shape), np.float32)]
         self.memory: dict[bytes, NDArray[np.float32]] = {}
         self.skipped: list[ImageError] = []
@@ -208,6 +213,7 @@ class _Run:
     def _keep(self, number: int, found: list[tuple[int, bytes]], batches: _Batches, writer: StoreWriter | None) -> None:
         """Put a shard where it belongs: on disk or in memory."""
         self.positions += [position for position, _ in found]
+        self.digests += [digest for _, digest in found]
         new = batches.embeddings()
         if writer is None:
             self.memory.update(new)
@@ -215,7 +221,7 @@ class _Run:
             self.parts.append(np.array(rows, np.float32).reshape(-1, *self.settings.shape))
             return
         span = self.spans[number]
-        hashes = np.frombuffer(b"".join(digest for _, digest in found), np.uint8).reshape(-1, 32)
+        hashes = _stacked([digest for _, digest in found])
         positions = np.array([position - span.start for position, _ in found], np.int32)
         if writer.matches(number, hashes, positions):
             return
@@ -305,6 +311,11 @@ class _Batches:
         if not np.isfinite(rows).all():
             raise EncoderError(f"{self.encoder.spec} gave embeddings that are not finite: its weights are damaged.")
         self.done.append(rows)
+
+
+def _stacked(digests: Sequence[bytes]) -> NDArray[np.uint8]:
+    """(n, 32)."""
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
 
 
 def _in_order(

@@ -195,6 +195,9 @@ class LPPlusPlus(FewShotClassifier):
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
 
+    def _count_parameters(self) -> int:
+        return 0 if self.updates == 0 else super()._count_parameters()
+
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
         super()._restore(arrays, scalars, n_classes)
         if (self.alpha_ is None) != (self.text_ is None):

@@ -110,7 +110,7 @@ def _run(cell: Cell, task: TaskData) -> Row:
         peak_mib=memory[0],
         selection=selection,
         chosen=chosen,
-        parameter_count=trained_parameters(model, len(task.support)),
+        parameter_count=model.parameter_count_,
         black_box=model.black_box,
         support_images=len(task.support),
         validation_images=0 if held is None else len(held),
@@ -182,22 +182,6 @@ def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None
         if hasattr(model, attribute):
             return f"{what} by {getattr(model, 'selection_', given)}", float(getattr(model, attribute))
     return "nothing to choose", None
-
-
-def trained_parameters(model: FewShotClassifier, support: int) -> int:
-    """Numbers that training could change."""
-    classes, dim = len(model.classes_), model.n_features_in_
-    own = getattr(model, "parameter_count_", None)
-    if own is not None:
-        return int(own)
-    kind = type(model).__name__
-    if kind in ("TipAdapterF", "TipAdapterFStar"):
-        return support * dim
-    if kind == "ClipAdapter":
-        return int(np.size(model.down_) + np.size(model.up_))
-    if kind in ("ZeroShot", "TipAdapter") or getattr(model, "updates", None) == 0:
-        return 0
-    return classes * (dim + 1)
 
 
 @cache

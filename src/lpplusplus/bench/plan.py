@@ -12,6 +12,7 @@ Its keys, with an example:
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
     generator = "lpplusplus-1"                  # how tasks are drawn
     views = 0                                   # random crops of a training image; 0 for its centre
+    duplicates = "refuse"                       # copies of an image in two splits: "refuse" or "allow"
     draws = "draws.json"                        # tasks from a file of `lpp bench draws`, instead of drawing them
 
     [[method]]
@@ -76,6 +77,7 @@ class Plan:
     shortage: str = "fewer"
     generator: str = GENERATOR
     views: int = 0
+    duplicates: str = "refuse"
     draws: str = ""
     """A file of draws to use instead of the generator."""
     declared: Mapping[str, DataSet] = field(default_factory=dict)
@@ -83,13 +85,18 @@ class Plan:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What decides a task besides its names."""
-        return {
+        """What decides a task besides its names; keys that came later are there only where they differ from before."""
+        found: dict[str, Any] = {
             "validation": self.validation,
             "shortage": self.shortage,
             "generator": self.generator,
             "views": self.views,
-        } | ({"draws": hashlib.sha256(Path(self.draws).read_bytes()).hexdigest()} if self.draws else {})
+        }
+        if self.draws:
+            found["draws"] = hashlib.sha256(Path(self.draws).read_bytes()).hexdigest()
+        if self.duplicates != "refuse":
+            found["duplicates"] = self.duplicates
+        return found
 
     def cells(self, dataset: str, backbone: str) -> Iterator[Cell]:
         """All cells of one data set seen by one encoder: task by task, so that tables fill evenly."""
@@ -152,7 +159,7 @@ def shipped_plans() -> list[str]:
 def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     """Check the content of a plan's file."""
     known = {"name", "datasets", "backbones", "methods", "shots", "tasks", "validation", "shortage", "generator",
-             "views", "draws", "dataset", "method"}  # fmt: skip
+             "views", "duplicates", "draws", "dataset", "method"}  # fmt: skip
     unknown = sorted(set(content) - known)
     if unknown:
         raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
@@ -172,6 +179,7 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
         shortage=_choice(content, "shortage", where, WORDS["shortage_policy"]),
         generator=_choice(content, "generator", where, WORDS["generator"]),
         views=_number(content, "views", where, 0, 0),
+        duplicates=_choice(content, "duplicates", where, ("refuse", "allow")),
         draws=_draws(content, where),
         declared=own,
     )

@@ -19,7 +19,18 @@ from ..persistence import atomic_write
 from ..scenes import write_demo
 from ..sources import from_folder
 from .cell import Examples, TaskData
-from .datasets import DataSet, DataSetError, FeatureSet, Part, Splits, catalog, find
+from .datasets import (
+    DataSet,
+    DataSetError,
+    FeatureSet,
+    OverlapError,
+    Part,
+    Splits,
+    catalog,
+    check_rows,
+    find,
+    shared_part,
+)
 from .plan import Plan
 from .results import Cell
 from .tasks import Draw, DrawError, draw_from, read_draws
@@ -41,6 +52,8 @@ class EmbeddedPart:
     X: NDArray[np.float32]
     labels: NDArray[np.intp]
     positions: NDArray[np.intp]
+    hashes: NDArray[np.uint8] | None = None
+    """(n, 32) SHA-256 of the images' files, where there are any."""
 
     def __call__(self, positions: NDArray[np.intp]) -> Examples:
         rows = np.searchsorted(self.positions, positions)
@@ -121,17 +134,18 @@ class Sources:
         """Read, embed and check one data set for all of a plan's tasks; with `tokens`, the places of each image too."""
         encoder = self._open(backbone, tokens)
         if name == DEMO:
-            return self._embedded(plan, self._demo(), encoder, tell)
+            return _distinct(plan, self._embedded(plan, self._demo(), encoder, tell))
         entry = find(name, catalog(*self.files) | dict(plan.declared))
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
             if tokens:
                 raise DataSetError(f"{entry.title} has embeddings without the places of images, which PLOT needs.")
-            return _published(entry.features(self.root, backbone=backbone), plan)
+            found = entry.features(self.root, backbone=backbone, allow_duplicates=True)
+            return _distinct(plan, _published(found, plan))
         if entry.parent:
             return self._shifted(plan, entry, encoder, tell)
-        return self._embedded(plan, entry.splits(self.root), encoder, tell)
+        return _distinct(plan, self._embedded(plan, entry.splits(self.root), encoder, tell))
 
     def _shifted(self, plan: Plan, entry: DataSet, encoder: OpenEncoder, tell: Tell) -> Problem:
         """Learn from the parent's images, with the parent's draws, and test on this data set's."""
@@ -140,6 +154,7 @@ class Sources:
         home = self._embedded(plan, find(entry.parent).splits(self.root), encoder, tell, test=False)
         away = self._embedded(plan, shifted, encoder, tell, needed={"test": np.arange(len(shifted.part("test")))})
         assert isinstance(home.data, Splits)
+        _distinct(plan, home, away)
         return replace(home, shift=away.parts["test"], columns=shifted.columns_of(home.data))
 
     def _embedded(
@@ -172,7 +187,7 @@ class Sources:
             X = found.X if views else found.X[:, 0]
             if isinstance(encoder, TokenEncoder):
                 X = X.reshape(*X.shape[:-1], *encoder.shape)
-            parts[part] = EmbeddedPart(X, data.part(part).labels[rows], rows)  # type: ignore[arg-type]
+            parts[part] = EmbeddedPart(X, data.part(part).labels[rows], rows, found.hashes)  # type: ignore[arg-type]
             computed += found.computed
         seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
         names = encoder.encoder if isinstance(encoder, TokenEncoder) else encoder
@@ -207,6 +222,34 @@ class Sources:
             files = tuple(Path(path).relative_to(folder).as_posix() for path in images.paths())
             parts[part] = Part(folder, files, np.array([position[label] for label in images.labels], np.intp))
         return Splits(DEMO, classes, names, DEMO_TEMPLATES, **parts)
+
+
+def _distinct(plan: Plan, problem: Problem, shifted: Problem | None = None) -> Problem:
+    """The problem, unless the plan refuses copies and a split has an image of another; `shifted` has the test images.
+
+    Images are the same if their files' bytes are, whatever their names, or their embeddings. Bytes alone would miss an
+    image that was saved again; embeddings alone, whose last bits may depend on the batch, a copy here and there.
+    """
+    if plan.duplicates == "allow":
+        return problem
+    homes = dict.fromkeys(problem.parts, problem) | ({"test": shifted} if shifted else {})
+    parts = {name: home.parts[name] for name, home in homes.items()}
+    shown = {name: _shown(home.data, name, parts[name].positions) for name, home in homes.items()}
+    hashes = {name: part.hashes for name, part in parts.items() if part.hashes is not None}
+    try:
+        for rows in (hashes, {name: part.X for name, part in parts.items()}):
+            check_rows(rows, problem.data.name, shared=shared_part(problem.data), shown=shown)
+    except OverlapError as error:
+        raise OverlapError(f'{error} Or set duplicates = "allow" in the plan.') from error
+    return problem
+
+
+def _shown(data: Splits | FeatureSet, part: str, positions: NDArray[np.intp]) -> list[str]:
+    """What messages call images: their files, or their rows in a file of features."""
+    if isinstance(data, FeatureSet):
+        return [f"row {position}" for position in positions]
+    found: Part = getattr(data, part)
+    return [f"{found.root}/{found.files[position]}" for position in positions]
 
 
 def _published(data: FeatureSet, plan: Plan) -> Problem:

@@ -181,6 +181,9 @@ class ClipAdapter(FewShotClassifier):
             return adapted(_arrays.unit_rows(X), down, up, self.ratio_) @ names.T
         return _arrays.unit_rows(adapted(X, down, up, self.ratio_)) @ names.T
 
+    def _count_parameters(self) -> int:
+        return sum(math.prod(layer.shape) for layer in (self.down_, self.up_))
+
     def _logits(self, X: Array) -> Array:
         names, down, up = (_arrays.like(part, X) for part in (self.coef_, self.down_, self.up_))
         return self._scores(_arrays.cast(X, names.dtype), names, down, up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NamedTuple
 
 from .. import _arrays
@@ -154,6 +155,9 @@ class TipAdapter(_CacheClassifier):
             return
         self.alpha_, self.beta_ = best.alpha, best.beta
 
+    def _count_parameters(self) -> int:
+        return 0
+
 
 class TipAdapterF(_CacheClassifier):
     """Tip-Adapter whose keys are trained: AdamW, rate 1e-3 falling along a cosine, 20 epochs, α = β = 1.
@@ -269,6 +273,9 @@ class TipAdapterF(_CacheClassifier):
             progress=progress,
         )
         return _arrays.like(keys.detach(), task.X), epoch
+
+    def _count_parameters(self) -> int:
+        return math.prod(self.keys_.shape)
 
     def _optimiser(self, parameters: list[Any], rate: float) -> Any:
         import torch

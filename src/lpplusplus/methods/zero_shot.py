@@ -51,3 +51,6 @@ class ZeroShot(FewShotClassifier):
         self.coef_ = float(self.logit_scale) * class_directions(task, self.classes_)
         self.intercept_ = _arrays.zeros(self.coef_, (task.n_classes,))
         self.text_ = None if task.text is None else _arrays.copy(task.text)
+
+    def _count_parameters(self) -> int:
+        return 0

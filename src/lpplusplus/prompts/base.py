@@ -187,10 +187,8 @@ class PromptLearner(FewShotClassifier):
         coef = _arrays.like(self.coef_, X)
         return _arrays.unit_rows(_arrays.cast(X, coef.dtype)) @ coef.T
 
-    @property
-    def parameter_count_(self) -> int:
-        """Numbers that training changed."""
-        return int(np.prod(self.context_.shape))
+    def _count_parameters(self) -> int:
+        return math.prod(self.context_.shape)
 
     # What they share -----------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from .catalog import DataSet, catalog, find, parse_entry
 from .features import AVERAGE, FeaturePart, FeatureSet, read_feature_file
 from .readers import READERS
-from .splits import PARTS, DataSetError, OverlapError, Part, Splits, check_disjoint, check_rows
+from .splits import PARTS, DataSetError, OverlapError, Part, Splits, check_disjoint, check_rows, shared_part
 from .status import Status
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "find",
     "parse_entry",
     "read_feature_file",
+    "shared_part",
 ]

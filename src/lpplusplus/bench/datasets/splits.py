@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -146,7 +147,7 @@ def check_disjoint(data: Splits | FeatureSet, rows: Mapping[str, NDArray[Any]] |
         Naming both splits and the image.
     """
     parts = {name: getattr(data, name) for name in PARTS if getattr(data, name) is not None}
-    shared = "train" if data.val is None or data.test is None else None
+    shared = shared_part(data)
     if isinstance(data, Splits):
         names: dict[str, list[str]] = {name: _identities(part) for name, part in parts.items()}
         _refuse_common(names, {name: part.files for name, part in parts.items()}, data.name, shared)
@@ -156,8 +157,14 @@ def check_disjoint(data: Splits | FeatureSet, rows: Mapping[str, NDArray[Any]] |
         check_rows(rows, data.name, shared=shared)
 
 
-def check_rows(rows: Mapping[str, NDArray[Any]], name: str = "these features", *, shared: str | None = None) -> None:
-    """Refuse embeddings of which two sets (support, validation, test, …) have one in common.
+def check_rows(
+    rows: Mapping[str, NDArray[Any]],
+    name: str = "these features",
+    *,
+    shared: str | None = None,
+    shown: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse embeddings, or hashes, of which two sets (support, validation, test, …) have one in common.
 
     Parameters
     ----------
@@ -166,11 +173,20 @@ def check_rows(rows: Mapping[str, NDArray[Any]], name: str = "these features", *
     name
         Of the data, for messages.
     shared
-        A set that must not hold an embedding twice either.
+        A set that must not hold a row twice either.
+    shown
+        What messages call each row, such as its file; its number unless told.
     """
-    keys = {part: [row.tobytes() for row in np.ascontiguousarray(array)] for part, array in rows.items()}
-    shown = {part: [f"row {position}" for position in range(len(array))] for part, array in rows.items()}
+    # Digests, since rows may be large: those of PLOT have all places of an image.
+    keys = {part: [sha256(row).digest() for row in np.ascontiguousarray(array)] for part, array in rows.items()}
+    if shown is None:
+        shown = {part: [f"row {position}" for position in range(len(array))] for part, array in rows.items()}
     _refuse_common(keys, shown, name, shared)
+
+
+def shared_part(data: Splits | FeatureSet) -> PartName | None:
+    """The split from which more than one thing is drawn: a pool, or `train` where there is no `val`."""
+    return "train" if data.val is None or data.test is None else None
 
 
 def _identities(part: Part) -> list[str]:
