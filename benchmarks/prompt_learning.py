@@ -11,7 +11,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +116,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("example", nargs="?", choices=("demo", "background"), default="demo")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--authors", action="store_true", help="the authors' settings, whatever the example")
     parser.add_argument("--json", action="store_true", help="every accuracy as JSON instead of a table")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        found = run(demo() if options.example == "demo" else background(Path(folder)), options.seeds)
+        example = demo() if options.example == "demo" else background(Path(folder))
+        found = run(replace(example, settings={}, epochs={}) if options.authors else example, options.seeds)
     if options.json:
         print(json.dumps(found))
         return
@@ -127,8 +129,13 @@ def main(arguments: list[str] | None = None) -> None:
     names = [method.__name__ for method in METHODS] + ["LP++"]
     print("| shots | " + " | ".join(names) + " |\n" + "|---" * (len(names) + 1) + "|")
     for shots in SHOTS:
-        cells = [f"{np.mean(found[str(shots)][n]):.1f} ± {np.std(found[str(shots)][n], ddof=1):.1f}" for n in names]
+        cells = [_cell(found[str(shots)][name]) for name in names]
         print(f"| {shots} | " + " | ".join(cells) + " |")
+
+
+def _cell(scores: list[float]) -> str:
+    spread = f" ± {np.std(scores, ddof=1):.1f}" if len(scores) > 1 else ""
+    return f"{np.mean(scores):.1f}{spread}"
 
 
 if __name__ == "__main__":

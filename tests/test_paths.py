@@ -48,6 +48,24 @@ def test_any_cycle(form, cycle):
     assert np.abs(got - expected).max() < 1e-9
 
 
+@pytest.mark.parametrize("cycle", [(10, 1), (2, 3)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_logits_held_over_steps_on_alpha_change_nothing(cycle, bias, monkeypatch):
+    """Some chunks of the images have their logits after such a step from those before it, the others from products."""
+    F, y, T = small_task(19, 8, 24, seed=3)
+    intercept = np.random.default_rng(0).normal(size=19) if bias else None
+    solver, start = BlockMM(60, cycle), start_of(F, y, T, intercept)
+    expected, losses, _ = walk(SpanObjective, solver, F, y, T, start)  # Holds nothing: its logits are coordinates.
+    monkeypatch.setattr("lpplusplus.objective.base.rows_per_chunk", lambda classes: 16)
+    objective = PrimalObjective(Support.of(F, y, 19, T))
+    assert 0 < len(objective._held) < len(objective._chunks)
+    with ThreadPoolExecutor(1) as pool:
+        for team in (Team(1), Team(2, pool)):
+            got, other_losses, _ = walk(PrimalObjective, solver, F, y, T, start, team)
+            assert np.abs(got - expected).max() < 1e-9
+            assert np.abs(other_losses - losses).max() < 1e-12
+
+
 @forms
 def test_gradient_descent_with_the_lipschitz_step(form):
     F, y, T = small_task(7, 5, 24, seed=2)

@@ -16,6 +16,8 @@ Array: TypeAlias = Any
 """A numpy array or a torch tensor; the array-API standard has no static type for 'either'."""
 
 
+HARMLESS = 40.0
+"""Logits below this have exponentials that float32 holds, adds up a million times, and divides by each other."""
 _NUMPY = array_api_compat.array_namespace(np.empty(0))
 
 
@@ -122,15 +124,21 @@ def sum_by_class(x: Array, y: Array, n_classes: int) -> Array:
     return zeros(x, (n_classes, x.shape[1])).index_add_(0, y, x)
 
 
-def softmax(z: Array, out: Array) -> Array:
-    """Write the probabilities of rows of logits to `out`, which may be `z`.
+def softmax(z: Array, out: Array, scale: float = 1.0) -> Array:
+    """Write `scale` times the probabilities of rows of logits to `out`, which may be `z`.
 
     Returns the log-normaliser of each row, (n, 1).
     """
     xp = namespace(z)
     lowest = -80.0 if z.dtype == xp.float32 else -700.0
-    top = z.max()
-    if z.min() - top < lowest:
+    top, bottom = z.max(), z.min()
+    if bottom > -HARMLESS and top < HARMLESS:
+        # The usual case needs no shift, and so one pass less over the array.
+        xp.exp(z, out=out)
+        total = xp.sum(out, axis=1, keepdims=True)
+        out *= scale / total
+        return xp.log(total)
+    if bottom - top < lowest:
         # Far-apart logits need a shift for each row, and a floor: e⁻⁸⁰ changes nothing, while the subnormal numbers
         # below e⁻⁸⁷ would make the next product fifty times slower.
         top = xp.max(z, axis=1, keepdims=True)
@@ -140,5 +148,5 @@ def softmax(z: Array, out: Array) -> Array:
         xp.subtract(z, top, out=out)
     xp.exp(out, out=out)
     total = xp.sum(out, axis=1, keepdims=True)
-    out /= total
+    out *= scale / total
     return top + xp.log(total)

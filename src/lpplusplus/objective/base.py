@@ -197,8 +197,13 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
-        """Loss at `point`, with the gradients asked for; the intercept's comes with that of `w`."""
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
+        """Loss at `point`, with the gradients asked for; the intercept's comes with that of `w`.
+
+        Gradients are multiplied by `scale`, where it costs nothing: a step whose length is known needs no more work.
+        """
 
     @abstractmethod
     def _add_text(self, v: Array, alpha: Array) -> None:
@@ -237,7 +242,7 @@ class Objective(ABC):
     ) -> None:
         """Subtract steps from `point`, in place.
 
-        `w` is a gradient in coordinates with the step length to give it (the gradient is overwritten); `alpha` and
+        `w` is a gradient in coordinates with a factor that makes it a step (the gradient is overwritten); `alpha` and
         `intercept` are whole steps.
         """
         if w is not None:
@@ -254,7 +259,8 @@ class Objective(ABC):
     def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
         measure = self.odometer is not None
         if self.team.size == 1 and not measure:
-            gradient *= length
+            if length != 1:
+                gradient *= length
             point.v -= gradient
             return
 
@@ -262,7 +268,8 @@ class Objective(ABC):
             steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
             squared = self._squared_length(*steps) if measure else None
             for step, target in zip(steps, targets, strict=True):
-                step *= length
+                if length != 1:
+                    step *= length
                 target -= step
             return squared
 
@@ -325,16 +332,19 @@ def own_entries(y: Array, n_classes: int) -> Array:
     return _arrays.arange(y, y.shape[0]) * n_classes + y
 
 
-def cross_entropy(z: Array, own: Array, out: Array) -> Array:
-    """Loss of each row of logits; probabilities go to `out`, which may be `z`. `own` comes from `own_entries`."""
+def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0) -> Array:
+    """Loss of each row of logits; `scale` times the probabilities go to `out`, which may be `z`.
+
+    `own` comes from `own_entries`.
+    """
     chosen = z.reshape(-1)[own]
-    return _arrays.softmax(z, out)[:, 0] - chosen
+    return _arrays.softmax(z, out, scale)[:, 0] - chosen
 
 
-def residual(z: Array, own: Array, out: Array) -> float:
-    """Sum of the rows' losses; P - Y goes to `out`, which may be `z`."""
-    losses = cross_entropy(z, own, out)
-    out.reshape(-1)[own] -= 1
+def residual(z: Array, own: Array, out: Array, scale: float = 1.0) -> float:
+    """Sum of the rows' losses; `scale` times P - Y goes to `out`, which may be `z`."""
+    losses = cross_entropy(z, own, out, scale)
+    out.reshape(-1)[own] -= scale
     return float(losses.sum(dtype=_arrays.wide_dtype(z)))
 
 

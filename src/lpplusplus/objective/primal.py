@@ -1,6 +1,8 @@
 """The objective on the weights themselves: coordinates are the (D, K) effective weights.
 
-Two products of N x D x K an evaluation, taken in blocks of rows so that the N x K logits never exist at once.
+Two products of N x D x K an evaluation, taken in blocks of rows so that the N x K logits never exist at once. A step on
+α alone spares some of them where the images' products with the text may be kept: its gradient is Σ_i R_ik f_i·t_k, and
+the logits after it are those before it plus Δα_k f_i·t_k.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from .base import (
     spread_of,
 )
 
+HELD = 0.5
+"""Memory for logits that are kept over a step on α, as a part of the images' own."""
+
 
 class PrimalObjective(Objective):
     """L in the coordinates of the weights; see `Objective`."""
@@ -38,6 +43,7 @@ class PrimalObjective(Objective):
         self._logits = [_arrays.empty(F, (height, shape[1])) for _ in range(team.size)]
         self._sums = [_arrays.empty(F, shape) for _ in range(team.size)]
         self._parts = [_arrays.empty(F, shape) for _ in range(team.size)]
+        self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
 
     def at(self, weights: Weights) -> Point:
         xp = _arrays.namespace(self.support.F)
@@ -74,11 +80,27 @@ class PrimalObjective(Objective):
     def damp(self, gradient: Array, strength: Array) -> None:
         self.spectrum.damp_(gradient, strength)
 
-    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
         support, xp = self.support, _arrays.namespace(point.v)
-        # An α step alone needs no gradient of W where the products with the text may be kept.
         scores = self._scores if alpha and not w and support.n_classes <= support.dim else None
         needs_gradient = (w or alpha) and scores is None
+        known = self._held_at is not None and self._held_at[0] is point
+        hold = scores is not None and not known
+        held = self._held if hold or known else {}  # Made here, where there is one thread.
+        travel = point.alpha - self._held_at[1] if known else None  # type: ignore[index]
+
+        def logits(chunk: tuple[int, int], room: Array) -> Array:
+            """In `room`; or, to be held, in a place of their own."""
+            if travel is not None and chunk in held:
+                xp.multiply(self._scores[chunk], travel, out=room)
+                room += held[chunk]
+                return room
+            z = xp.matmul(support.F[slice(*chunk), :], point.v, out=held.get(chunk, room) if hold else room)
+            if point.intercept is not None:
+                z += point.intercept
+            return z
 
         def work(worker: int) -> tuple[float, Array, Array, Array]:
             chunks = self._chunks[self.team.share(len(self._chunks), worker)]
@@ -90,10 +112,8 @@ class PrimalObjective(Objective):
             if needs_gradient:
                 total[...] = 0
             for a, b in chunks:
-                z = xp.matmul(support.F[a:b, :], point.v, out=self._logits[worker][: b - a, :])
-                if point.intercept is not None:
-                    z += point.intercept
-                loss += residual(z, self._own[a, b], out=z)
+                z = self._logits[worker][: b - a, :]
+                loss += residual(logits((a, b), z), self._own[a, b], out=z)
                 if spread:
                     kappa += spread_of(z)
                 if scores is not None:
@@ -105,24 +125,50 @@ class PrimalObjective(Objective):
             return loss, intercept, kappa, along_text
 
         results = self.team.map(work)
+        if hold:
+            self._held_at = point, point.alpha
         loss = sum(result[0] for result in results) / support.size
         gradient = text_gradient = bias_gradient = None
         if scores is not None:
-            text_gradient = sum(result[3] for result in results) / support.size
+            text_gradient = sum(result[3] for result in results) * (scale / support.size)
             self._freeze(text_gradient)
         if needs_gradient:
             gradient = self._sums[0]
             for other in self._sums[1:]:
                 gradient += other
-            gradient /= support.size
+            gradient *= scale / support.size
             self._freeze(gradient)
             if alpha:
                 text_gradient = xp.einsum("dk,dk->k", gradient, self._text)
             if point.intercept is not None:
-                bias_gradient = sum(result[1] for result in results) / support.size
+                bias_gradient = sum(result[1] for result in results) * (scale / support.size)
                 self._freeze(bias_gradient)
         kappa = sum(result[2] for result in results) / support.size if spread else None
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+
+    def descend(
+        self,
+        point: Point,
+        *,
+        w: tuple[Array, float] | None = None,
+        alpha: Array | None = None,
+        intercept: Array | None = None,
+    ) -> None:
+        if w is not None or intercept is not None:
+            self._held_at = None
+        super().descend(point, w=w, alpha=alpha, intercept=intercept)
+
+    def jump(self, point: Point, to: Point) -> None:
+        self._held_at = None
+        super().jump(point, to)
+
+    @cached_property
+    def _held(self) -> dict[tuple[int, int], Array]:
+        """Room for the logits of the first chunks of each worker."""
+        part = min(1.0, HELD * self.support.dim / self.support.n_classes)
+        shares = (self._chunks[self.team.share(len(self._chunks), worker)] for worker in range(self.team.size))
+        chosen = [chunk for share in shares for chunk in share[: int(part * len(share))]]
+        return {(a, b): _arrays.empty(self.support.F, (b - a, self.support.n_classes)) for a, b in chosen}
 
     @cached_property
     def _scores(self) -> dict[tuple[int, int], Array]:

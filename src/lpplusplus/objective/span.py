@@ -77,7 +77,9 @@ class SpanObjective(Objective):
         n, xp = self.support.size, _arrays.namespace(self._F)
         return xp.einsum("nk,nk->k", self._scores[:n, :], self._scores[:n, :]) / n
 
-    def evaluate(self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False) -> Evaluation:
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
         n, xp = self.support.size, _arrays.namespace(point.v)
         remainder, image = self._gradient[:n, :], self._gradient[n:, :]
 
@@ -86,14 +88,14 @@ class SpanObjective(Objective):
             z = point.v[n : 2 * n, :][part]
             if point.intercept is not None:
                 z = z + point.intercept
-            return residual(z, self._own[worker], out=remainder[part])
+            return residual(z, self._own[worker], out=remainder[part], scale=scale)
 
         def project(worker: int) -> None:
             part = self.team.share(image.shape[0], worker)
             xp.matmul(self._gram[part], remainder, out=image[part])
 
         loss = sum(self.team.map(soften)) / n
-        kappa = spread_of(remainder) / n if spread else None
+        kappa = spread_of(remainder if scale == 1 else remainder / scale) / n if spread else None
         text_gradient = bias_gradient = None
         if w or alpha:
             self._freeze(remainder)

@@ -42,12 +42,12 @@ class BlockMM:
         for update in range(self.updates + 1):
             last = update == self.updates
             on_alpha = learn_alpha and update % sum(self.cycle) >= self.cycle[0]
-            here = objective.evaluate(point, w=not last and not on_alpha, alpha=not last and on_alpha)
+            on_w = not on_alpha and not last
+            here = objective.evaluate(point, w=on_w, alpha=on_alpha and not last, scale=w_step if on_w else 1)
             if observer(Iterate(update, float(w_updates), here.loss, point)) or last:
                 return
             if on_alpha:
                 objective.descend(point, alpha=here.alpha * alpha_step)
             else:
-                bias = None if here.intercept is None else here.intercept * w_step
-                objective.descend(point, w=(here.w, w_step), intercept=bias)
+                objective.descend(point, w=(here.w, 1), intercept=here.intercept)
                 w_updates += 1

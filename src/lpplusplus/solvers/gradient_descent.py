@@ -40,22 +40,17 @@ class GradientDescent:
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
-        step = self.learning_rate or lipschitz_step(
+        length = self.learning_rate or lipschitz_step(
             objective,
             tau_w=self.tau_w,
             tau_alpha=self.tau_alpha,
             certified=self.certified,
             learn_alpha=learn_alpha,
         )
-        unit = step * visual_constant(objective, 1.0)
+        unit = length * visual_constant(objective, 1.0)
         for update in range(self.updates + 1):
             last = update == self.updates
-            here = objective.evaluate(point, w=not last, alpha=learn_alpha and not last)
-            if observer(Iterate(update, update * unit, here.loss, point)) or last:
+            step = objective.evaluate(point, w=not last, alpha=learn_alpha and not last, scale=length)
+            if observer(Iterate(update, update * unit, step.loss, point)) or last:
                 return
-            objective.descend(
-                point,
-                w=(here.w, step),
-                alpha=None if here.alpha is None else step * here.alpha,
-                intercept=None if here.intercept is None else step * here.intercept,
-            )
+            objective.descend(point, w=(step.w, 1), alpha=step.alpha, intercept=step.intercept)
