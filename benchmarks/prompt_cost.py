@@ -2,6 +2,7 @@
 
     python -m benchmarks.prompt_cost                        # RN50's text tower, 20 classes × 16 shots
     python -m benchmarks.prompt_cost --arch ViT-B-32 --classes 100 --json
+    python -m benchmarks.prompt_cost --classes 1000 --memory 1500     # what one step of CoOp takes, given that budget
 
 Every step runs the text tower forth and back for all classes, whatever the images are, so a few steps are timed,
 between the first epoch and the last of a short fit, and scaled up to an epoch and to the schedule. For the same reason
@@ -23,7 +24,7 @@ import numpy as np
 from lpplusplus import PLOT, CoOp, KgCoOp, LPPlusPlus, ProGrad
 from lpplusplus.encoders.open_clip import OpenClipEncoder
 
-from .measure import median
+from .measure import median, peak_extra_memory
 from .synthetic import clip_like
 
 METHODS: dict[str, Any] = {"CoOp": CoOp, "PLOT": PLOT, "KgCoOp": KgCoOp, "ProGrad": ProGrad}
@@ -75,6 +76,21 @@ def run(arch: str, classes: int, shots: int, steps: int, repeats: int) -> dict[s
     return {"arch": arch, "classes": classes, "shots": shots, "epochs": EPOCHS, "methods": rows, "paper": PAPER}
 
 
+def memory(arch: str, classes: int, mib: float) -> float:
+    """MiB by which one step of CoOp on so many classes makes the process grow, told to keep to `mib`."""
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = random_encoder(arch, Path(folder))
+    X = np.random.default_rng(0).standard_normal((classes, encoder.dim), dtype=np.float32)
+    names = [f"thing number {k}" for k in range(classes)]
+
+    def fit(count: int) -> None:
+        model = CoOp(encoder=encoder, epochs=1, batch_size=count, memory_mib=mib)
+        model.fit(X[:count], names[:count], classes=names[:count])
+
+    fit(2)
+    return peak_extra_memory(lambda: fit(classes))[1]
+
+
 def _shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
@@ -87,8 +103,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--shots", type=int, default=16)
     parser.add_argument("--steps", type=int, default=1, help="steps of an epoch that are timed")
     parser.add_argument("--repeats", type=int, default=3, help="how often")
+    parser.add_argument("--memory", type=float, metavar="MIB", help="measure memory, not time, with this budget")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
+    if options.memory is not None:
+        grown = memory(options.arch, options.classes, options.memory)
+        row = {"arch": options.arch, "classes": options.classes, "budget_mib": options.memory, "grown_mib": grown}
+        print(json.dumps(row) if options.json else f"budget {options.memory:.0f} MiB, grown by {grown:.0f} MiB")
+        return
     result = run(options.arch, options.classes, options.shots, options.steps, options.repeats)
     if options.json:
         print(json.dumps(result))

@@ -1,7 +1,9 @@
 """The prompt learners: the text tower, each method's own part, the contract, and that they learn."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -197,6 +199,23 @@ def test_chunks_within_a_memory_budget_change_nothing(own, opened):
         assert torch.allclose(whole, chunked, atol=1e-5)
     with pytest.raises(ValueError, match=r"memory_mib=0.01 does not hold a single prompt"):
         Slots(tower, names, 5, memory=int(0.01 * 2**20))
+
+
+def test_a_process_grows_by_less_than_the_budget(tmp_path):
+    """Four layers of 256: without a budget this step takes some 900 MiB. In a process of its own, as memory is."""
+    config = {"embed_dim": 32, "vision_cfg": VISION, "text_cfg": {**exports.TEXT, "width": 256, "layers": 4}}
+    (tmp_path / "lpp-wide-text.json").write_text(json.dumps(config))
+    lines = (
+        "import open_clip, sys, warnings",
+        "from benchmarks.prompt_cost import memory",
+        "open_clip.add_model_config(sys.argv[1])",
+        "print(memory('lpp-wide-text', 600, 150))",
+    )
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), str(tmp_path)], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert 20 < float(done.stdout) < 150
 
 
 @pytest.mark.parametrize("arch", ["lpp-tiny-vit", "lpp-tiny-rn50"])
