@@ -245,6 +245,8 @@ class Objective(ABC):
         `w` is a gradient in coordinates with a factor that makes it a step (the gradient is overwritten); `alpha` and
         `intercept` are whole steps.
         """
+        if w is not None or intercept is not None:
+            self._forget()
         if w is not None:
             self._descend_w(point, *w)
         if alpha is not None:
@@ -281,9 +283,13 @@ class Objective(ABC):
 
     def jump(self, point: Point, to: Point) -> None:
         """Move `point` anywhere, in place."""
+        self._forget()
         point.assign(to)
         if self.odometer is not None:
             self.odometer += float("inf")
+
+    def _forget(self) -> None:  # noqa: B027  (Nothing to drop, unless a form says so.)
+        """Drop what was kept of a point that now moves in more than α."""
 
     def keep(self, source: Point, target: Point) -> None:
         """Copy to `target` what `weights` needs of `source`."""

@@ -146,21 +146,8 @@ class PrimalObjective(Objective):
         kappa = sum(result[2] for result in results) / support.size if spread else None
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
 
-    def descend(
-        self,
-        point: Point,
-        *,
-        w: tuple[Array, float] | None = None,
-        alpha: Array | None = None,
-        intercept: Array | None = None,
-    ) -> None:
-        if w is not None or intercept is not None:
-            self._held_at = None
-        super().descend(point, w=w, alpha=alpha, intercept=intercept)
-
-    def jump(self, point: Point, to: Point) -> None:
+    def _forget(self) -> None:
         self._held_at = None
-        super().jump(point, to)
 
     @cached_property
     def _held(self) -> dict[tuple[int, int], Array]:
