@@ -1,7 +1,7 @@
 """A small open_clip model that has learned something: contrastive training on rendered scenes, half a minute.
 
 Its captions tell the colour of a thing and that of the background. The task is to name the background, with nothing
-but colours for class names: "a photo of a red." reads like a red thing, so that zero-shot is right a third of the time,
+but colours for class names: "a photo of a red." reads like a red thing, so that zero-shot is wrong more often than not,
 while "a photo of a red background." would be right far more often. Which words stand around the name matters, and the
 pictures of the task are from another camera than those of the training: blurred, noisy, pale.
 """

@@ -84,8 +84,9 @@ class Placed(nn.Module):
 
     def __init__(self, shrink: Tensor, tail: Tensor) -> None:
         super().__init__()
-        self.register_buffer("shrink", shrink)
-        self.register_buffer("tail", tail[0])
+        # Constants of the export, not weights.
+        self.register_buffer("shrink", shrink, persistent=False)
+        self.register_buffer("tail", tail[0], persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return fn.pad(self.shrink * fn.normalize(x, dim=-1), (0, 2)) + self.tail
@@ -140,7 +141,7 @@ def text_transformer(weights: dict[str, Tensor]) -> TextTransformer:
         proj_bias=True, act_layer=nn.ReLU,
     )  # fmt: skip
     tower.text_projection = PlacedLinear(place)
-    tower.load_state_dict({_renamed(name): value for name, value in weights.items()}, strict=False)
+    tower.load_state_dict({_renamed(name): value for name, value in weights.items()})
     return tower
 
 

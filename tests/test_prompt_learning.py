@@ -704,8 +704,8 @@ def background(tmp_path_factory):
     return Held.of(prompt_learning.background(tmp_path_factory.mktemp("background")))
 
 
-def gains(held, shots, seed):
-    """Zero-shot's accuracy, and by how much each method is better; their losses fall."""
+def gains(held, shots, seed, falls_to):
+    """Zero-shot's accuracy, and by how much each method is better; their losses fall to so much of what they were."""
     example = held.example
     X, y = example.draw(shots, seed)
     text = class_texts(example.encoder, example.names)
@@ -714,7 +714,7 @@ def gains(held, shots, seed):
     for method in METHODS:
         model = example.learner(method, shots, seed).fit(suited(method, X), y, classes=example.names)
         loss = np.array(model.history_["loss"])
-        assert loss[-1] < 0.98 * loss[0], method.__name__
+        assert loss[-1] < falls_to * loss[0], method.__name__
         found[method.__name__] = model.score(suited(method, held.X), held.y) - zero
     return zero, found
 
@@ -723,7 +723,8 @@ def gains(held, shots, seed):
 def test_each_method_beats_zero_shot_in_the_demonstrations_shifted_domain(shots, demo):
     """The embedded model's own task, its weights in torch; 960 held-out images."""
     first = prompt_learning.FIRST_SEED
-    runs = [gains(demo, shots, seed) for seed in range(first, first + 3)]
+    # ProGrad gives up what the hand-written prompts know least of all, and so falls least.
+    runs = [gains(demo, shots, seed, falls_to=0.98) for seed in range(first, first + 3)]
     assert 0.5 < runs[0][0] < 0.7
     for name in runs[0][1]:
         over = [found[name] for _, found in runs]
@@ -732,10 +733,11 @@ def test_each_method_beats_zero_shot_in_the_demonstrations_shifted_domain(shots,
 
 
 @pytest.mark.parametrize("shots", [4, 16])
-def test_each_method_beats_zero_shot_where_the_words_are_the_problem(shots, background):
+@pytest.mark.parametrize("seed", range(3))
+def test_each_method_beats_zero_shot_where_the_words_are_the_problem(shots, seed, background):
     """With the authors' settings."""
-    zero, over = gains(background, shots, prompt_learning.FIRST_SEED)
-    assert 0.2 < zero < 0.7  # Chance is 0.125.
+    zero, over = gains(background, shots, seed, falls_to=0.95)
+    assert 0.2 < zero < 0.5  # Chance is 0.125.
     assert min(over.values()) > 0.03, over
 
 

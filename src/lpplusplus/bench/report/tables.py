@@ -8,7 +8,6 @@ it stands in a note, with the sets it is over. What all tables have in common is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -33,6 +32,7 @@ from ..published import (
     random_start_range,
     remarks,
 )
+from .keys import own_keys
 from .statistics import Average, Summary, average, in_order, is_main, keys_of, plan_name
 
 Value = str | float | int | bool | None
@@ -103,7 +103,9 @@ def make_tables(summaries: Sequence[Summary]) -> list[Table]:
         tables += [_set_table([one for one in main if one.dataset == name], where) for name in sets]
         tables += [make(ours, where) for make in (_optimiser_table, _start_table, _cycle_table, _rate_table)]
         tables.append(_cost_table(main, where))
-    return _with_own_keys([table for table in tables if table is not None])
+    filled = [table for table in tables if table is not None]
+    keys = own_keys((table.key for table in filled), "table")
+    return [replace(table, key=key) for table, key in zip(filled, keys, strict=True)]
 
 
 def has_published(tables: Iterable[Table]) -> bool:
@@ -433,18 +435,3 @@ def _trimmed(
         return None
     cells = tuple(tuple(row[i] for i in kept) for row in rows)
     return Table(key, title, tuple(columns[i] for i in kept), cells, tuple(dict.fromkeys(notes)))
-
-
-def _with_own_keys(tables: list[Table]) -> list[Table]:
-    """Keys that can be file names and differ from each other."""
-    used: set[str] = set()
-    named = []
-    for table in tables:
-        plain = re.sub(r"[^a-z0-9]+", "-", table.key.casefold()).strip("-") or "table"
-        key, number = plain, 1
-        while key in used:
-            number += 1
-            key = f"{plain}-{number}"
-        used.add(key)
-        named.append(replace(table, key=key))
-    return named

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...results import Row
+from ..keys import own_keys
 from ..statistics import Summary, average, is_main, keys_of
 from .accuracy import shots_figure, time_figure
 from .descent import curve_figures, rate_figure
@@ -40,19 +41,6 @@ def make_figures(rows: Sequence[Row], summaries: Sequence[Summary]) -> tuple[lis
         ranks, remark = rank_figure(summaries)
         pictures.append(ranks)
     remarks += [remark] if remark else []
-    return _with_own_keys([picture for picture in pictures if picture is not None]), remarks
-
-
-def _with_own_keys(pictures: list[Picture]) -> list[Picture]:
-    """Keys that can be file names and differ from each other."""
-    used: set[str] = set()
-    named = []
-    for picture in pictures:
-        plain = re.sub(r"[^a-z0-9]+", "-", picture.key.casefold()).strip("-") or "figure"
-        key, number = plain, 1
-        while key in used:
-            number += 1
-            key = f"{plain}-{number}"
-        used.add(key)
-        named.append(Picture(key, picture.title, picture.caption, picture.figure))
-    return named
+    drawn = [picture for picture in pictures if picture is not None]
+    keys = own_keys((picture.key for picture in drawn), "figure")
+    return [replace(picture, key=key) for picture, key in zip(drawn, keys, strict=True)], remarks
