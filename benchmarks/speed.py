@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from statistics import median
 from typing import Any
 
@@ -71,10 +71,12 @@ def reference(task: Task, steps: int = STEPS) -> Outcome:
     return Outcome(result.seconds_setup + result.seconds * STEPS / steps, result.accuracy_on_test, steps)
 
 
-def probe(task: Task, *, validation: bool = False, **parameters: Any) -> Outcome:
-    """An `LPPlusPlus` with these parameters."""
+def probe(task: Task, *, validation: bool = False, tensors: bool = False, **parameters: Any) -> Outcome:
+    """An `LPPlusPlus` with these parameters, on numpy arrays or on the reference's own kind of array."""
     from lpplusplus import LPPlusPlus
 
+    if tensors:
+        task = as_tensors(task)
     extra = {"X_val": task.X_val, "y_val": task.y_val} if validation else {}
     start = time.perf_counter()
     fitted = LPPlusPlus(**parameters).fit(task.X, task.y, text=task.text, **extra)
@@ -84,9 +86,9 @@ def probe(task: Task, *, validation: bool = False, **parameters: Any) -> Outcome
     return Outcome(seconds, float(fitted.score(task.X_test[:10_000], task.y_test[:10_000])), updates)
 
 
-def exact(task: Task, updates: int) -> Outcome:
+def exact(task: Task, updates: int, tensors: bool = False) -> Outcome:
     """Block-MM with validation, from so many updates scaled to 300; its accuracy is not that of 300."""
-    few, more = (probe(task, **BLOCK_MM, updates=count) for count in (1, 1 + updates))
+    few, more = (probe(task, **BLOCK_MM, tensors=tensors, updates=count) for count in (1, 1 + updates))
     per_update = (more.seconds - few.seconds) / updates
     return Outcome(few.seconds + (STEPS - 1) * per_update, float("nan"), STEPS)
 
@@ -113,6 +115,13 @@ def pair_of_tasks(task: Task, n_jobs: int | None) -> Outcome:
     else:
         fitted = fit_many(X, y, supports, text=task.text, estimator=estimator, n_jobs=n_jobs)
     return Outcome(time.perf_counter() - start, float(fitted[0].score(task.X_test, task.y_test)), 0)
+
+
+def as_tensors(task: Task) -> Task:
+    """The task as torch tensors that share its memory."""
+    import torch
+
+    return Task(*(torch.from_numpy(getattr(task, field.name)) for field in fields(Task)))  # type: ignore[arg-type]
 
 
 BLOCK_MM = {"recipe": "paper", "validation": True}
@@ -185,7 +194,11 @@ CASES = [
         (1000, 1, 1024),
         "released, torch",
         (reference, {}),
-        {"block-mm": (probe, BLOCK_MM, 3.8), "selection=last": (probe, LAST, None)},
+        {
+            "block-mm": (probe, BLOCK_MM, 3.8),
+            "block-mm, tensors": (probe, {**BLOCK_MM, "tensors": True}, 3.8),
+            "selection=last": (probe, LAST, None),
+        },
         3,
     ),
     Case(
@@ -193,7 +206,10 @@ CASES = [
         (1000, 16, 1024),
         "released, torch",
         (reference, {"steps": 30}),
-        {"block-mm": (exact, {"updates": 30}, 3.0)},
+        {
+            "block-mm": (exact, {"updates": 30}, 3.0),
+            "block-mm, tensors": (exact, {"updates": 30, "tensors": True}, 3.0),
+        },
         4,
     ),
     Case(

@@ -7,8 +7,9 @@ import pytest
 
 from helpers import FORMS, start_of, walk
 from lpplusplus import LPPlusPlus, curvature
+from lpplusplus._arrays import HARMLESS
 from lpplusplus._threads import Team
-from lpplusplus.objective import PrimalObjective, SpanObjective, Support
+from lpplusplus.objective import PrimalObjective, SpanObjective, Support, Weights
 from lpplusplus.solvers import BlockMM, Flow, GradientDescent, HeavyBall
 from tasks import small_task
 from transcriptions import algorithm_1, gradient_descent, logits, released_loop
@@ -64,6 +65,37 @@ def test_logits_held_over_steps_on_alpha_change_nothing(cycle, bias, monkeypatch
             got, other_losses, _ = walk(PrimalObjective, solver, F, y, T, start, team)
             assert np.abs(got - expected).max() < 1e-9
             assert np.abs(other_losses - losses).max() < 1e-12
+
+
+@forms
+@pytest.mark.parametrize("largest", [20.0, 39.7], ids=["logits stay small", "logits grow large"])
+def test_logits_are_not_searched_for_large_ones_while_they_cannot_be(form, largest, monkeypatch):
+    """Where the odometer runs, a bound grows with it; the exponentials are those of a search at each update."""
+    F, y, T = small_task(5, 3, 24, seed=3)
+    start = start_of(F, y, T)
+    factor = largest / np.abs(F @ start.effective(T).T).max()
+    start = Weights(start.W * factor, start.alpha * factor, None)
+    searched = []
+    monkeypatch.setattr("lpplusplus._arrays.largest", lambda z: searched.append(np.abs(z).max()) or searched[-1])
+    paths, searches = [], []
+    for measured in (False, True):
+        objective = form(Support.of(F, y, 5, T))
+        if measured:
+            objective.start_odometer()
+        path = []
+        BlockMM(150).run(objective, objective.at(start), lambda it: path.append((it.loss, it.point.v.copy())))  # noqa: B023
+        paths.append(path)
+        searches.append([*searched])
+        searched.clear()
+    assert all(a == b and (v == w).all() for (a, v), (b, w) in zip(*paths, strict=True))
+    always, bounded = searches
+    assert len(always) == 151
+    large = sum(size >= HARMLESS for size in always)
+    if largest == 20:
+        assert (large, len(bounded)) == (0, 1)
+    else:
+        assert always[0] < HARMLESS
+        assert 0 < large <= len(bounded) < len(always)
 
 
 @forms

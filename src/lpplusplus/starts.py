@@ -66,7 +66,7 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
     xp = _arrays.namespace(sums)
     present = counts > 0
     counts = _arrays.cast(counts, sums.dtype)
-    cosines = xp.einsum("kd,kd->k", sums, text) / xp.where(present, counts, xp.ones_like(counts))
+    cosines = _arrays.row_dots(sums, text) / xp.where(present, counts, xp.ones_like(counts))
     mean = xp.sum(cosines) / xp.sum(_arrays.cast(present, sums.dtype))
     everywhere = xp.zeros_like(cosines) + mean
     return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))

@@ -22,6 +22,7 @@ Frozen classes
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,6 +167,7 @@ class Objective(ABC):
         self.support = support
         self.team = team
         self.odometer: Array | None = None
+        self._bounded = (0.0, float("inf"))  # A reading of the odometer, and a bound on the logits' size at that time.
         self._alive: Array | None = None
         xp = _arrays.namespace(support.F)
         alive = support.counts > 0
@@ -220,14 +222,13 @@ class Objective(ABC):
         support = self.support
         if support.text is None:
             raise ValueError("the text block has no curvature without text")
-        xp = _arrays.namespace(support.F)
         chunks = support.chunks(self.team)
 
         def work(worker: int) -> Array:
             total = _arrays.zeros(support.F, (support.n_classes,))
             for a, b in chunks[self.team.share(len(chunks), worker)]:
                 s = support.F[a:b, :] @ support.text.T  # type: ignore[union-attr]
-                total += xp.einsum("ik,ik->k", s, s)
+                total += _arrays.column_dots(s, s)
             return total
 
         return sum(self.team.map(work)) / support.size
@@ -308,7 +309,26 @@ class Objective(ABC):
         """
         size = self.support.n_classes + 1
         self.odometer = _arrays.zeros(self.support.F, (size,), dtype=_arrays.wide_dtype(self.support.F))
+        self._bounded = 0.0, float("inf")
         return self.odometer
+
+    def _logit_bound(self) -> float | None:
+        """A bound on the support's logits that spares `softmax` two passes over them; None where it has to look."""
+        if self.odometer is None:
+            return None
+        reading, bound = self._bounded
+        bound += (float(self.odometer[-1]) - reading) * self._longest
+        return bound if bound < _arrays.HARMLESS else None
+
+    def _note_bound(self, bound: float) -> None:
+        if self.odometer is not None:
+            self._bounded = float(self.odometer[-1]), bound
+
+    @cached_property
+    def _longest(self) -> float:
+        """Length of the longest embedding, or 1: what a class's logits change by at most when it moves by 1."""
+        F = self.support.F
+        return max(1.0, math.sqrt(_arrays.row_dots(F, F).max()))
 
     def _note_travel(self, step: Array) -> None:
         if self.odometer is not None:
@@ -338,18 +358,18 @@ def own_entries(y: Array, n_classes: int) -> Array:
     return _arrays.arange(y, y.shape[0]) * n_classes + y
 
 
-def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0) -> Array:
+def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
     """Loss of each row of logits; `scale` times the probabilities go to `out`, which may be `z`.
 
-    `own` comes from `own_entries`.
+    `own` comes from `own_entries`; `bound` is `softmax`'s.
     """
     chosen = z.reshape(-1)[own]
-    return _arrays.softmax(z, out, scale)[:, 0] - chosen
+    return _arrays.softmax(z, out, scale, bound)[:, 0] - chosen
 
 
-def residual(z: Array, own: Array, out: Array, scale: float = 1.0) -> float:
+def residual(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> float:
     """Sum of the rows' losses; `scale` times P - Y goes to `out`, which may be `z`."""
-    losses = cross_entropy(z, own, out, scale)
+    losses = cross_entropy(z, own, out, scale, bound)
     out.reshape(-1)[own] -= scale
     return float(losses.sum(dtype=_arrays.wide_dtype(z)))
 
@@ -357,9 +377,9 @@ def residual(z: Array, own: Array, out: Array, scale: float = 1.0) -> float:
 def spread_of(r: Array) -> Array:
     """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
     xp = _arrays.namespace(r)
-    return xp.sum(xp.abs(r), axis=0) - xp.einsum("ik,ik->k", r, r)
+    return xp.sum(xp.abs(r), axis=0) - _arrays.column_dots(r, r)
 
 
 def rows_per_chunk(n_classes: int) -> int:
-    """Rows of logits to hold at once and worker: about 4 MiB of float32, where products run at full speed."""
-    return int(min(4096, max(256, 2**20 // n_classes)))
+    """Rows of logits to hold at once and worker: about 8 MiB of float32, where products run at full speed."""
+    return int(min(4096, max(256, 2**21 // n_classes)))

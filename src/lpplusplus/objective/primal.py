@@ -8,6 +8,7 @@ the logits after it are those before it plus Δα_k f_i·t_k.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 from .. import _arrays
 from .._arrays import Array
@@ -26,6 +27,17 @@ from .base import (
 
 HELD = 0.5
 """Memory for logits that are kept over a step on α, as a part of the images' own."""
+
+
+class Share(NamedTuple):
+    """What one worker's images add up to."""
+
+    loss: float
+    intercept: Array
+    spread: Array
+    along_text: Array
+    size: float
+    """A bound on their logits."""
 
 
 class PrimalObjective(Objective):
@@ -90,6 +102,7 @@ class PrimalObjective(Objective):
         hold = scores is not None and not known
         held = self._held if hold or known else {}  # Made here, where there is one thread.
         travel = point.alpha - self._held_at[1] if known else None  # type: ignore[index]
+        bound = self._logit_bound()
 
         def logits(chunk: tuple[int, int], room: Array) -> Array:
             """In `room`; or, to be held, in a place of their own."""
@@ -102,35 +115,39 @@ class PrimalObjective(Objective):
                 z += point.intercept
             return z
 
-        def work(worker: int) -> tuple[float, Array, Array, Array]:
+        def work(worker: int) -> Share:
             chunks = self._chunks[self.team.share(len(self._chunks), worker)]
             total, part = self._sums[worker], self._parts[worker]
-            loss = 0.0
+            loss = size = 0.0
             intercept = _arrays.zeros(point.v, (support.n_classes,))
             kappa = _arrays.zeros(point.v, (support.n_classes,))
             along_text = _arrays.zeros(point.v, (support.n_classes,))
             if needs_gradient:
                 total[...] = 0
             for a, b in chunks:
-                z = self._logits[worker][: b - a, :]
-                loss += residual(logits((a, b), z), self._own[a, b], out=z)
+                room = self._logits[worker][: b - a, :]
+                z = logits((a, b), room)
+                here = _arrays.largest(z) if bound is None else bound
+                loss += residual(z, self._own[a, b], room, bound=here)
+                size, z = max(size, here), room
                 if spread:
                     kappa += spread_of(z)
                 if scores is not None:
-                    along_text += xp.einsum("ik,ik->k", z, scores[a, b])
+                    along_text += _arrays.column_dots(z, scores[a, b])
                 if needs_gradient:
                     total += xp.matmul(support.F[a:b, :].T, z, out=part)
                     if point.intercept is not None:
                         intercept += xp.sum(z, axis=0)
-            return loss, intercept, kappa, along_text
+            return Share(loss, intercept, kappa, along_text, size)
 
-        results = self.team.map(work)
+        shares = self.team.map(work)
+        self._note_bound(max(share.size for share in shares))
         if hold:
             self._held_at = point, point.alpha
-        loss = sum(result[0] for result in results) / support.size
+        loss = sum(share.loss for share in shares) / support.size
         gradient = text_gradient = bias_gradient = None
         if scores is not None:
-            text_gradient = sum(result[3] for result in results) * (scale / support.size)
+            text_gradient = sum(share.along_text for share in shares) * (scale / support.size)
             self._freeze(text_gradient)
         if needs_gradient:
             gradient = self._sums[0]
@@ -139,11 +156,11 @@ class PrimalObjective(Objective):
             gradient *= scale / support.size
             self._freeze(gradient)
             if alpha:
-                text_gradient = xp.einsum("dk,dk->k", gradient, self._text)
+                text_gradient = _arrays.column_dots(gradient, self._text)
             if point.intercept is not None:
-                bias_gradient = sum(result[1] for result in results) * (scale / support.size)
+                bias_gradient = sum(share.intercept for share in shares) * (scale / support.size)
                 self._freeze(bias_gradient)
-        kappa = sum(result[2] for result in results) / support.size if spread else None
+        kappa = sum(share.spread for share in shares) / support.size if spread else None
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
 
     def _forget(self) -> None:
@@ -168,7 +185,7 @@ class PrimalObjective(Objective):
 
     def _squared_length(self, *blocks: Array) -> Array:
         (gradient,) = blocks
-        return _arrays.namespace(gradient).einsum("dk,dk->k", gradient, gradient)
+        return _arrays.column_dots(gradient, gradient)
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         v += self._text * alpha
@@ -180,7 +197,7 @@ class PrimalWatch:
     def __init__(self, X: Array) -> None:
         self._X = X
         xp = _arrays.namespace(X)
-        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+        self.norms = xp.sqrt(_arrays.row_dots(X, X))
 
     def __len__(self) -> int:
         return int(self._X.shape[0])

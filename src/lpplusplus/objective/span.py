@@ -74,27 +74,31 @@ class SpanObjective(Objective):
     @cached_property
     def score_energy(self) -> Array:
         assert self._scores is not None
-        n, xp = self.support.size, _arrays.namespace(self._F)
-        return xp.einsum("nk,nk->k", self._scores[:n, :], self._scores[:n, :]) / n
+        n = self.support.size
+        return _arrays.column_dots(self._scores[:n, :], self._scores[:n, :]) / n
 
     def evaluate(
         self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
     ) -> Evaluation:
         n, xp = self.support.size, _arrays.namespace(point.v)
         remainder, image = self._gradient[:n, :], self._gradient[n:, :]
+        bound = self._logit_bound()
 
-        def soften(worker: int) -> float:
+        def soften(worker: int) -> tuple[float, float]:
             part = self.team.share(n, worker)
             z = point.v[n : 2 * n, :][part]
             if point.intercept is not None:
                 z = z + point.intercept
-            return residual(z, self._own[worker], out=remainder[part], scale=scale)
+            size = _arrays.largest(z) if bound is None else bound
+            return residual(z, self._own[worker], remainder[part], scale, size), size
 
         def project(worker: int) -> None:
             part = self.team.share(image.shape[0], worker)
             xp.matmul(self._gram[part], remainder, out=image[part])
 
-        loss = sum(self.team.map(soften)) / n
+        losses, sizes = zip(*self.team.map(soften), strict=True)
+        self._note_bound(max(sizes))
+        loss = sum(losses) / n
         kappa = spread_of(remainder if scale == 1 else remainder / scale) / n if spread else None
         text_gradient = bias_gradient = None
         if w or alpha:
@@ -103,7 +107,7 @@ class SpanObjective(Objective):
                 self.team.map(project)
             if alpha:
                 assert self._scores is not None
-                text_gradient = xp.einsum("nk,nk->k", remainder, self._scores[:n, :]) / n
+                text_gradient = _arrays.column_dots(remainder, self._scores[:n, :]) / n
             if point.intercept is not None:
                 bias_gradient = xp.sum(remainder, axis=0) / n
         return Evaluation(loss, self._gradient if w else None, text_gradient, bias_gradient, kappa)
@@ -116,7 +120,7 @@ class SpanObjective(Objective):
         assert self._tracked is None  # Their rows would not match; nobody measures the way and tracks as well.
         # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the image of c.
         coefficients, image = blocks
-        return _arrays.namespace(image).einsum("nk,nk->k", coefficients, image) / self.support.size
+        return _arrays.column_dots(coefficients, image) / self.support.size
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         v[self.support.size :, :] += self._scores * alpha
@@ -127,7 +131,7 @@ class TrackedWatch:
 
     def __init__(self, X: Array, first: int) -> None:
         xp = _arrays.namespace(X)
-        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+        self.norms = xp.sqrt(_arrays.row_dots(X, X))
         self._first = first
 
     def __len__(self) -> int:
@@ -143,7 +147,7 @@ class SpanWatch:
 
     def __init__(self, X: Array, F: Array, start: Array, text: Array | None, team: Team) -> None:
         xp = _arrays.namespace(X)
-        self.norms = xp.sqrt(xp.einsum("nd,nd->n", X, X))
+        self.norms = xp.sqrt(_arrays.row_dots(X, X))
         self._products = team.matmul(X, F.T)
         self._products /= F.shape[0]
         self._base = team.matmul(X, start.T)
