@@ -99,6 +99,33 @@ def test_logits_are_not_searched_for_large_ones_while_they_cannot_be(form, large
 
 
 @forms
+@pytest.mark.parametrize("way", ["another point", "jump", "retreat"])
+def test_a_bound_on_logits_is_not_used_where_it_does_not_hold(form, way):
+    F, y, T = small_task(5, 3, 24, seed=3)
+    F, T = F.astype(np.float32), T.astype(np.float32)  # Where exp(100) is infinite.
+    start = start_of(F, y, T)
+    objective, plain = (form(Support.of(F, y, 5, T)) for _ in range(2))
+    objective.start_odometer()
+    point, far = objective.at(start), objective.at(Weights(start.W * 100, start.alpha * 100, None))
+    expected = plain.evaluate(far).loss
+    assert np.isfinite(expected)
+    if way == "retreat":
+        moved = far.copy()
+        objective.evaluate(moved)
+        objective.descend(moved, w=(moved.v - point.v, 1.0))
+        assert objective.evaluate(moved).loss == pytest.approx(plain.evaluate(point).loss, rel=1e-4)
+        objective.retreat(moved, far)
+    else:
+        moved = point
+        objective.evaluate(point)
+        if way == "jump":
+            objective.jump(point, far)
+        else:
+            moved = far
+    assert objective.evaluate(moved).loss == pytest.approx(expected, rel=1e-6)
+
+
+@forms
 def test_gradient_descent_with_the_lipschitz_step(form):
     F, y, T = small_task(7, 5, 24, seed=2)
     gamma = curvature.gamma_global(F, T)

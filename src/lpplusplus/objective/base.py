@@ -167,7 +167,7 @@ class Objective(ABC):
         self.support = support
         self.team = team
         self.odometer: Array | None = None
-        self._bounded = (0.0, float("inf"))  # A reading of the odometer, and a bound on the logits' size at that time.
+        self._bounded: tuple[Point, float, float] | None = None  # A reading of the odometer, a bound on logits then.
         self._alive: Array | None = None
         xp = _arrays.namespace(support.F)
         alive = support.counts > 0
@@ -289,6 +289,16 @@ class Objective(ABC):
         if self.odometer is not None:
             self.odometer += float("inf")
 
+    def retreat(self, point: Point, to: Point) -> None:
+        """Take `point` back to where it stood before its last step, in place.
+
+        The odometer has counted the step away from there, so it need not count the way back; a bound on logits that was
+        found further on does not hold here.
+        """
+        self._forget()
+        point.assign(to)
+        self._bounded = None
+
     def _forget(self) -> None:  # noqa: B027  (Nothing to drop, unless a form says so.)
         """Drop what was kept of a point that now moves in more than α."""
 
@@ -309,20 +319,20 @@ class Objective(ABC):
         """
         size = self.support.n_classes + 1
         self.odometer = _arrays.zeros(self.support.F, (size,), dtype=_arrays.wide_dtype(self.support.F))
-        self._bounded = 0.0, float("inf")
+        self._bounded = None
         return self.odometer
 
-    def _logit_bound(self) -> float | None:
+    def _logit_bound(self, point: Point) -> float | None:
         """A bound on the support's logits that spares `softmax` two passes over them; None where it has to look."""
-        if self.odometer is None:
+        if self.odometer is None or self._bounded is None or self._bounded[0] is not point:
             return None
-        reading, bound = self._bounded
+        _, reading, bound = self._bounded
         bound += (float(self.odometer[-1]) - reading) * self._longest
         return bound if bound < _arrays.HARMLESS else None
 
-    def _note_bound(self, bound: float) -> None:
+    def _note_bound(self, point: Point, bound: float) -> None:
         if self.odometer is not None:
-            self._bounded = float(self.odometer[-1]), bound
+            self._bounded = point, float(self.odometer[-1]), bound
 
     @cached_property
     def _longest(self) -> float:

@@ -102,7 +102,7 @@ class PrimalObjective(Objective):
         hold = scores is not None and not known
         held = self._held if hold or known else {}  # Made here, where there is one thread.
         travel = point.alpha - self._held_at[1] if known else None  # type: ignore[index]
-        bound = self._logit_bound()
+        bound = self._logit_bound(point)
 
         def logits(chunk: tuple[int, int], room: Array) -> Array:
             """In `room`; or, to be held, in a place of their own."""
@@ -141,7 +141,7 @@ class PrimalObjective(Objective):
             return Share(loss, intercept, kappa, along_text, size)
 
         shares = self.team.map(work)
-        self._note_bound(max(share.size for share in shares))
+        self._note_bound(point, max(share.size for share in shares))
         if hold:
             self._held_at = point, point.alpha
         loss = sum(share.loss for share in shares) / support.size

@@ -82,7 +82,7 @@ class SpanObjective(Objective):
     ) -> Evaluation:
         n, xp = self.support.size, _arrays.namespace(point.v)
         remainder, image = self._gradient[:n, :], self._gradient[n:, :]
-        bound = self._logit_bound()
+        bound = self._logit_bound(point)
 
         def soften(worker: int) -> tuple[float, float]:
             part = self.team.share(n, worker)
@@ -97,7 +97,7 @@ class SpanObjective(Objective):
             xp.matmul(self._gram[part], remainder, out=image[part])
 
         losses, sizes = zip(*self.team.map(soften), strict=True)
-        self._note_bound(max(sizes))
+        self._note_bound(point, max(sizes))
         loss = sum(losses) / n
         kappa = spread_of(remainder if scale == 1 else remainder / scale) / n if spread else None
         text_gradient = bias_gradient = None

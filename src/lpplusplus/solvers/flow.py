@@ -112,7 +112,7 @@ class Flow:
                 move(here, h)
                 there = look(not last)
                 while there.loss > here.loss + _rounding(point, here.loss):
-                    point.assign(before)
+                    objective.retreat(point, before)
                     h /= 2
                     if h < SMALLEST_STEP * whole:
                         h = whole  # Only rounding is left to move on: stand still.
