@@ -140,35 +140,35 @@ class CountChanged:
     """Part of the distance added for rounding."""
 
     def __init__(self, objective: Objective, X: Array, y: Array) -> None:
-        xp = _arrays.namespace(y)
-        self._objective, self._watch, self._y = objective, objective.watch(X), y
-        self._distance = objective.start_odometer()
+        self._objective, self._watch, self._labels = objective, objective.watch(X), y
+        self._odometer = objective.start_odometer()
+        # Small arrays, many small steps: those are numpy's, wherever the images live.
+        self._y = _arrays.to_numpy(y)
         self._anyone = objective.support.n_classes  # The odometer's entry for "whichever class moved most".
-        self._other = xp.zeros_like(y)  # The class that can change the answer, besides the right one.
-        self._right = self._other > 0
-        self._limit = _arrays.zeros(self._distance, (y.shape[0],)) - xp.inf  # Distance at which to look again.
-        norms = _arrays.cast(self._watch.norms, self._distance.dtype)
-        self._reach = xp.maximum(norms, xp.ones_like(norms)) * (1 + self.slack)
+        self._other = np.zeros_like(self._y)  # The class that can change the answer, besides the right one.
+        self._right = np.zeros(len(self._y), dtype=bool)
+        self._limit = np.full(len(self._y), -np.inf)  # Distance at which to look again.
+        self._distance = self._limit
+        norms = _arrays.to_numpy(self._watch.norms).astype(np.float64)
+        self._reach = np.maximum(norms, 1.0) * (1 + self.slack)
 
     def __call__(self, point: Point) -> int:
-        xp = _arrays.namespace(self._y)
-        rows = xp.nonzero(self._distance[self._y] + self._distance[self._other] >= self._limit)[0]
+        self._distance = _arrays.to_numpy(self._odometer).astype(np.float64)
+        rows = np.flatnonzero(self._distance[self._y] + self._distance[self._other] >= self._limit)
         height = rows_per_chunk(self._anyone)
-        for low in range(0, rows.shape[0], height):
+        for low in range(0, len(rows), height):
             self._look(point, rows[low : low + height])
-        return int(xp.count_nonzero(self._right))
+        return int(np.count_nonzero(self._right))
 
-    def _look(self, point: Point, rows: Array) -> None:
-        xp = _arrays.namespace(self._y)
-        z, y = self._watch.logits(point, rows, self._objective.team), self._y[rows]
-        everyone = _arrays.arange(y, y.shape[0])
-        predicted = xp.argmax(z, axis=1)
+    def _look(self, point: Point, rows: np.ndarray[Any, Any]) -> None:
+        logits = self._watch.logits(point, _arrays.like(rows, self._labels), self._objective.team)
+        z, y, everyone = _arrays.to_numpy(logits), self._y[rows], np.arange(len(rows))
+        predicted = z.argmax(axis=1)
         right = predicted == y
         own = z[everyone, y]
-        z[everyone, y] = -xp.inf
-        rounding = 16 * float(xp.finfo(z.dtype).eps)
-        margin = xp.abs(own - xp.max(z, axis=1)) - rounding * (1 + xp.abs(own))
-        other = xp.where(right, xp.full_like(y, self._anyone), predicted)
+        z[everyone, y] = -np.inf
+        rounding = 16 * float(np.finfo(z.dtype).eps)
+        margin = np.abs(own - z.max(axis=1)) - rounding * (1 + np.abs(own))
+        other = np.where(right, self._anyone, predicted)
         self._right[rows], self._other[rows] = right, other
-        limit = _arrays.cast(margin, self._distance.dtype) / self._reach[rows]
-        self._limit[rows] = limit + self._distance[y] + self._distance[other]
+        self._limit[rows] = margin / self._reach[rows] + self._distance[y] + self._distance[other]

@@ -215,8 +215,9 @@ def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None
             f"{summary.method_seconds:.0f}",
             summary.failed,
         )
+        averages = average(summarise(rows, failures, planned.values()), together=True)
         for backbone in plan.backbones:
-            _averages(backbone, plan.shots, average(summarise(rows, failures, planned.values()), together=True))
+            _averages(backbone, plan.shots, averages)
     reasons = {row.traceback.strip().splitlines()[-1] for row in failures}
     for reason in sorted(reasons)[:5]:
         warn(f"failed: {reason}")
