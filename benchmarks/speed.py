@@ -1,6 +1,6 @@
 """How fast a fit is, as ratios against named alternatives measured in the same run.
 
-    python -m benchmarks.speed              # everything but the largest task, about 15 minutes on two cores
+    python -m benchmarks.speed              # everything but the largest task, about 25 minutes on two cores
     python -m benchmarks.speed --only 100x1 --json
     python -m benchmarks.speed --large      # 21 000 classes, once
 
