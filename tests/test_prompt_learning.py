@@ -704,8 +704,8 @@ def background(tmp_path_factory):
     return Held.of(prompt_learning.background(tmp_path_factory.mktemp("background")))
 
 
-def gains(held, shots, seed, falls_to):
-    """Zero-shot's accuracy, and by how much each method is better; their losses fall to so much of what they were."""
+def gains(held, shots, seed):
+    """Zero-shot's accuracy; for each method, by how much it is better, and the part of its loss that is left."""
     example = held.example
     X, y = example.draw(shots, seed)
     text = class_texts(example.encoder, example.names)
@@ -713,9 +713,8 @@ def gains(held, shots, seed, falls_to):
     found = {}
     for method in METHODS:
         model = example.learner(method, shots, seed).fit(suited(method, X), y, classes=example.names)
-        loss = np.array(model.history_["loss"])
-        assert loss[-1] < falls_to * loss[0], method.__name__
-        found[method.__name__] = model.score(suited(method, held.X), held.y) - zero
+        loss = model.history_["loss"]
+        found[method.__name__] = model.score(suited(method, held.X), held.y) - zero, loss[-1] / loss[0]
     return zero, found
 
 
@@ -723,22 +722,26 @@ def gains(held, shots, seed, falls_to):
 def test_each_method_beats_zero_shot_in_the_demonstrations_shifted_domain(shots, demo):
     """The embedded model's own task, its weights in torch; 960 held-out images."""
     first = prompt_learning.FIRST_SEED
-    # ProGrad gives up what the hand-written prompts know least of all, and so falls least.
-    runs = [gains(demo, shots, seed, falls_to=0.98) for seed in range(first, first + 3)]
+    runs = [gains(demo, shots, seed) for seed in range(first, first + 3)]
     assert 0.5 < runs[0][0] < 0.7
     for name in runs[0][1]:
-        over = [found[name] for _, found in runs]
+        over, left = zip(*(found[name] for _, found in runs), strict=True)
         assert min(over) > 0, name
         assert np.mean(over) > 0.02, name
+        # ProGrad gives up least of what the hand-written prompts know, and so falls least: 0.957 on one support.
+        assert max(left) < (0.98 if name == "ProGrad" else 0.95), name
+        assert np.mean(left) < 0.95, name
 
 
 @pytest.mark.parametrize("shots", [4, 16])
 @pytest.mark.parametrize("seed", range(3))
 def test_each_method_beats_zero_shot_where_the_words_are_the_problem(shots, seed, background):
     """With the authors' settings."""
-    zero, over = gains(background, shots, seed, falls_to=0.95)
+    zero, found = gains(background, shots, seed)
     assert 0.2 < zero < 0.5  # Chance is 0.125.
-    assert min(over.values()) > 0.03, over
+    for name, (over, left) in found.items():
+        assert over > 0.03, name
+        assert left < 0.95, name
 
 
 def test_the_embedded_model_in_torch_is_the_embedded_model(demo):

@@ -125,19 +125,19 @@ class PrimalObjective(Objective):
             if needs_gradient:
                 total[...] = 0
             for a, b in chunks:
-                room = self._logits[worker][: b - a, :]
-                z = logits((a, b), room)
+                r = self._logits[worker][: b - a, :]  # Room for the logits, which become the residual.
+                z = logits((a, b), r)
                 here = _arrays.largest(z) if bound is None else bound
-                loss += residual(z, self._own[a, b], room, bound=here)
-                size, z = max(size, here), room
+                size = max(size, here)
+                loss += residual(z, self._own[a, b], out=r, bound=here)
                 if spread:
-                    kappa += spread_of(z)
+                    kappa += spread_of(r)
                 if scores is not None:
-                    along_text += _arrays.column_dots(z, scores[a, b])
+                    along_text += _arrays.column_dots(r, scores[a, b])
                 if needs_gradient:
-                    total += xp.matmul(support.F[a:b, :].T, z, out=part)
+                    total += xp.matmul(support.F[a:b, :].T, r, out=part)
                     if point.intercept is not None:
-                        intercept += xp.sum(z, axis=0)
+                        intercept += xp.sum(r, axis=0)
             return Share(loss, intercept, kappa, along_text, size)
 
         shares = self.team.map(work)
