@@ -30,25 +30,34 @@ class Task:
     """(N, V, D) embeddings of V views of each image, where they were given."""
 
 
+SKIPPED = {"ensure_all_finite": False, "ensure_min_samples": 0, "ensure_min_features": 0}
+"""What scikit-learn need not check: our own errors name the array, the row and the remedy."""
+
+
+def check_real(X: Any, name: str) -> None:
+    """Raise for complex numbers."""
+    if "complex" in str(getattr(X, "dtype", "")):
+        raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
+
+
 def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
     """`X` as a two-dimensional finite array of working precision, never a changed input.
 
     numpy-like input is converted; a tensor stays what and where it is.
     """
-    if _arrays.is_foreign(X):
-        X = _arrays.detached(X)
-    else:
-        X = check_array(X, dtype="numeric", ensure_all_finite=False, input_name=name)
-    xp = _arrays.namespace(X)
+    check_real(X, name)
+    X = _arrays.detached(X) if _arrays.is_foreign(X) else check_array(X, dtype="numeric", input_name=name, **SKIPPED)
     if X.ndim != 2:
         raise ValueError(
             f"{name} has {X.ndim} dimension(s) but must have 2, (images, embedding). Reshape your data: "
             f"{name}[None, :] makes one embedding a batch of one."
         )
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(f"{name} is empty (shape={tuple(X.shape)}): a minimum of 1 row and 1 column is required.")
+    for size, what in zip(X.shape, ("sample(s)", "feature(s)"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{name} is empty: it has 0 {what} (shape={tuple(X.shape)}) while a minimum of 1 is required: "
+                f"a row for each image, a column for each dimension of its embedding."
+            )
     if dim is not None and X.shape[1] != dim:
         raise ValueError(f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.")
     check_finite(X, name)

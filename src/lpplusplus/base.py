@@ -153,7 +153,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
         if not _arrays.is_foreign(X):
-            X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False, ensure_min_samples=1)
+            _checks.check_real(X, name)
+            X = validate_data(self, X, reset=reset, dtype="numeric", **_checks.SKIPPED)
         X = _checks.check_embeddings(X, name)
         if reset:
             self.n_features_in_ = int(X.shape[1])
