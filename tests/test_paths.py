@@ -49,6 +49,26 @@ def test_any_cycle(form, cycle):
     assert np.abs(got - expected).max() < 1e-9
 
 
+@pytest.mark.parametrize("D", [20, 170, 500], ids=["small", "fewer than images", "more than images"])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("shared", [False, True], ids=["its own", "from that of all"])
+def test_curvature_of_a_fold(D, workers, shared):
+    """The moment of a fold's complement is that of all images less that of those left out."""
+    F, y, T = small_task(10, 40, D, seed=2)
+    rows = ((0, 30), (110, 400))
+    rest = np.concatenate([F[a:b] for a, b in rows])
+    with ThreadPoolExecutor(1) as pool:
+        team = Team(workers, pool if workers > 1 else None)
+        whole = Support.of(F, y, 10, T)
+        fold = Support(F, y, 10, T, rows, moment_of_all=whole.moment(team) if shared else None)
+        objective = PrimalObjective(fold, team=team)
+        eigenvalues = np.linalg.svd(rest, compute_uv=False)[:20] ** 2 / len(rest)
+        assert objective.spectrum.values[0] == pytest.approx(eigenvalues[0], rel=1e-9)
+        assert np.all(objective.spectrum.values[:20] <= eigenvalues * (1 + 1e-9))
+        assert np.allclose(objective.score_energy, ((rest @ T.T) ** 2).mean(axis=0), rtol=1e-10)
+        assert np.allclose(fold.moment(team), rest.T @ rest)
+
+
 @pytest.mark.parametrize("cycle", [(10, 1), (2, 3)])
 @pytest.mark.parametrize("bias", [False, True])
 def test_logits_held_over_steps_on_alpha_change_nothing(cycle, bias, monkeypatch):

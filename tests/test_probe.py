@@ -174,6 +174,7 @@ def test_labels_of_any_kind(task):
     shuffled = LPPlusPlus().fit(F, words[y].tolist(), text=T[order], classes=words[order].tolist())
     assert list(shuffled.classes_) == list(words[order])
     assert (shuffled.predict(F) == named.predict(F)).all()
+    assert np.allclose(shuffled.predict_proba(F), named.predict_proba(F)[:, order])  # The same folds, too.
     truth = LPPlusPlus().fit(F, y > 2)
     assert truth.predict(F).dtype == bool
     assert truth.decision_function(F).shape == (len(F),)

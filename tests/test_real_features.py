@@ -62,7 +62,7 @@ def test_text_helps_most_where_examples_are_fewest(rn50):
 
 
 def test_predictions_agree_with_block_mm(rn50):
-    """98 % or more of the test images get the same class from 8 flow steps as from 300 updates."""
+    """98 % or more of the test images get the same class from six flow steps as from 300 updates."""
     from lpplusplus import LPPlusPlus
 
     for shots in (2, 8):

@@ -27,14 +27,14 @@ def axes(width: int = 1):
 
 
 def loss_against_time(data):
-    """300 updates of block-MM and 8 steps of the flow are the same walk."""
+    """300 updates of block-MM and 6 steps of the flow are the same walk."""
     figure, panels = axes(2)
     for panel, shots in zip(panels, (1, 16), strict=True):
         support, _, _ = whurs19.draw(data.y, shots, 1)
         task = data.X[support], data.y[support]
         for name, parameters, style in (
             ("block-MM, 300 updates", {"recipe": "paper"}, {"color": GREY, "lw": 3, "alpha": 0.6}),
-            ("flow, 8 steps", {"selection": "last", "updates": 300}, {"color": BLUE, "marker": "o", "lw": 1}),
+            ("flow, 6 steps", {"selection": "last", "updates": 300}, {"color": BLUE, "marker": "o", "lw": 1}),
         ):
             history = LPPlusPlus(**parameters).fit(*task, text=data.text).history_.as_arrays()
             panel.plot(history["time"], history["loss"], label=name, **style)

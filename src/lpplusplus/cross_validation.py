@@ -24,12 +24,16 @@ PATIENCE = 3
 def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """A fold for each example; every class is dealt out evenly, and the folds are of even size.
 
-    A class with fewer examples than folds is held out in some folds only, and never altogether.
+    A class with fewer examples than folds is held out in some folds only, and never altogether. Classes are dealt in
+    the order in which they first appear, so that neither their names nor the order of `classes=` matters.
 
     >>> assign_folds(np.array([0, 0, 1, 1]), 4, np.random.default_rng(0)).tolist()
     [1, 0, 2, 3]
+    >>> assign_folds(np.array([8, 8, 5, 5]), 4, np.random.default_rng(0)).tolist()
+    [1, 0, 2, 3]
     """
-    order = np.lexsort((rng.permutation(len(y)), y))
+    _, first, label = np.unique(y, return_index=True, return_inverse=True)
+    order = np.lexsort((rng.permutation(len(y)), first[label]))
     folds = np.empty(len(y), dtype=np.intp)
     folds[order] = np.arange(len(y)) % n_folds
     return folds

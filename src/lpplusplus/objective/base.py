@@ -105,6 +105,8 @@ class Support:
     rows: tuple[tuple[int, int], ...]
     gram_of_all: Array | None = None
     """F Fᵀ of *all* rows of `F`, where somebody computed it already."""
+    moment_of_all: Array | None = None
+    """FᵀF of *all* rows of `F`, likewise."""
 
     @classmethod
     def of(cls, F: Array, y: Array, n_classes: int, text: Array | None) -> Support:
@@ -148,6 +150,20 @@ class Support:
             return F @ F.T
         xp = _arrays.namespace(self.F)
         return xp.concat([xp.concat([self.gram_of_all[a:b, c:d] for c, d in self.rows], axis=1) for a, b in self.rows])
+
+    def moment(self, team: Team) -> Array:
+        """FᵀF of the task's rows, (D, D): the smaller Gram matrix where there are more images than dimensions."""
+        if self.moment_of_all is None:
+            return self._moment(self.rows, team)
+        edges = [0, *(edge for ends in self.rows for edge in ends), self.F.shape[0]]
+        return self.moment_of_all - self._moment(tuple(zip(edges[::2], edges[1::2], strict=True)), team)
+
+    def _moment(self, rows: tuple[tuple[int, int], ...], team: Team) -> Array:
+        def work(worker: int) -> Array:
+            blocks = (self.F[a:b, :][team.share(b - a, worker)] for a, b in rows)
+            return sum(block.T @ block for block in blocks)
+
+        return sum(team.map(work))
 
     @cached_property
     def counts(self) -> Array:
@@ -219,19 +235,13 @@ class Objective(ABC):
     @cached_property
     def score_energy(self) -> Array:
         """mean_i (f_i·t_k)² for each class, (K,)."""
-        support = self.support
-        if support.text is None:
+        if self.support.text is None:
             raise ValueError("the text block has no curvature without text")
-        chunks = support.chunks(self.team)
+        return self._energy(self.support.text)
 
-        def work(worker: int) -> Array:
-            total = _arrays.zeros(support.F, (support.n_classes,))
-            for a, b in chunks[self.team.share(len(chunks), worker)]:
-                s = support.F[a:b, :] @ support.text.T  # type: ignore[union-attr]
-                total += _arrays.column_dots(s, s)
-            return total
-
-        return sum(self.team.map(work)) / support.size
+    @abstractmethod
+    def _energy(self, text: Array) -> Array:
+        """mean_i (f_i·t_k)² for each row of `text`, (K,)."""
 
     def descend(
         self,

@@ -75,8 +75,23 @@ class PrimalObjective(Objective):
         return PrimalWatch(X)
 
     @cached_property
-    def spectrum(self) -> Spectrum:
+    def _moment(self) -> Array | None:
+        """FᵀF/N where it is smaller than F: one pass over the images then answers all questions of curvature."""
         support = self.support
+        return support.moment(self.team) / support.size if support.size >= support.dim else None
+
+    def _energy(self, text: Array) -> Array:
+        if self._moment is not None:
+            return _arrays.row_dots(self.team.matmul(text, self._moment), text)
+        F, _ = self.support.gathered
+        scores = self.team.matmul(F, text.T)
+        return _arrays.column_dots(scores, scores) / self.support.size
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        support, moment = self.support, self._moment
+        if moment is not None:
+            return leading_eigenpairs(lambda x: moment @ x, support.F, support.dim)
 
         def apply(x: Array) -> Array:
             def work(worker: int) -> Array:

@@ -3,15 +3,16 @@
 Gradient steps of length 1/γ_w are Euler's method for dW/dt = -∂L/∂W, and 300 of them are needed only because a longer
 one would overshoot along the direction that all images share. Treat the curvature implicitly and that limit is gone.
 The Hessian of class k's block is mean_i p_ik(1-p_ik) f_i f_iᵀ ≈ κ_k FᵀF/N with κ_k = mean_i p_ik(1-p_ik), and since
-Diag(p) - ppᵀ is the Laplacian of a graph with degrees p_k(1-p_k), twice its diagonal bounds the coupling between
-classes. So in the eigenbasis (λ_d) of FᵀF/N a step of length h is
+Diag(p) - ppᵀ is the Laplacian of a graph with degrees p_k(1-p_k), the coupling between classes at most doubles it. So
+in the eigenbasis (λ_d) of FᵀF/N a step of length h is
 
-    W ← W - h ∂L/∂W / (1 + c h κ_k λ_d),   c = 2.
+    W ← W - h ∂L/∂W / (1 + c h κ_k λ_d),   c = 3/2.
 
-Steps grow geometrically, as the flow slows down. κ_k FᵀF/N takes all images alike; late in the walk the weights p(1-p)
-sit on the few that are still in doubt, and the curvature there is underestimated. From the time on at which LP++ itself
-stops, c = 6 covers that, and at any time a step that raises the loss is taken back and halved, so the loss never rises.
-See docs/flow.md.
+However long, it is at most 2/c of the step to the minimum: c > 1 is stable, c = 2 never overshoots, and a smaller c
+stays closer to the flow. Steps double, as the flow slows down. κ_k FᵀF/N takes all images alike; late in the walk the
+weights p(1-p) sit on the few that are still in doubt, and the curvature there is underestimated. From the time on at
+which LP++ itself stops, c = 6 covers that, and at any time a step that raises the loss is taken back and halved, so the
+loss never rises. See docs/flow.md.
 """
 
 from __future__ import annotations
@@ -25,11 +26,9 @@ from .base import Iterate, Observer
 
 LPP_TIME = 300 * 10 / 11
 """Where LP++ itself stops: its 300 updates less those spent on α."""
-EARLY_STEPS, EARLY_RATIO = 8, 5 / 3
-"""Time points up to there, each so many times the one before ..."""
-LATE_RATIO = 2.0
-"""... and beyond."""
-DAMPING_EARLY, DAMPING_LATE = 2.0, 6.0
+EARLY_STEPS, RATIO = 6, 2.0
+"""Time points up to there; each, before and beyond, is so many times the one before."""
+DAMPING_EARLY, DAMPING_LATE = 1.5, 6.0
 SMALLEST_STEP = 2.0**-30
 """Fraction of a planned step below which a rising loss is rounding, not curvature."""
 
@@ -38,13 +37,13 @@ def times(end: float) -> tuple[float, ...]:
     """Geometric time points up to `end`, the same for every `end` but for the last.
 
     >>> [round(t, 1) for t in times(LPP_TIME)]
-    [7.6, 12.7, 21.2, 35.3, 58.9, 98.2, 163.6, 272.7]
-    >>> [round(t) for t in times(2000)[7:]]
+    [8.5, 17.0, 34.1, 68.2, 136.4, 272.7]
+    >>> [round(t) for t in times(2000)[5:]]
     [273, 545, 1091, 2000]
     """
-    points = [LPP_TIME * EARLY_RATIO**-j for j in reversed(range(EARLY_STEPS))]
+    points = [LPP_TIME * RATIO**-j for j in reversed(range(EARLY_STEPS))]
     while points[-1] < end:
-        points.append(points[-1] * LATE_RATIO)
+        points.append(points[-1] * RATIO)
     # A last step much shorter than the others would be an evaluation for nothing.
     return (*(t for t in points if 1.3 * t < end), end) if end > 0 else ()
 
