@@ -111,6 +111,12 @@ def row_dots(a: Array, b: Array) -> Array:
     return linalg.vector_norm(a, axis=1) ** 2 if a is b else linalg.vecdot(a, b)
 
 
+def row_sums(x: Array) -> Array:
+    """Σ_j x_ij for each row i, (n, 1)."""
+    # As a product it takes numpy half the time, and is as exact.
+    return (x @ np.ones(x.shape[1], x.dtype))[:, None] if type(x) is np.ndarray else x.sum(1, keepdim=True)
+
+
 def column_dots(a: Array, b: Array) -> Array:
     """Σ_i a_ij b_ij for each column j, (m,)."""
     # Each library has one fast way: numpy's `vecdot` takes four times as long, torch's `einsum` a hundred times.
@@ -160,7 +166,7 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
     if (largest(z) if bound is None else bound) < HARMLESS:
         # The usual case needs no shift, and so one pass less over the array.
         xp.exp(z, out=out)
-        total = xp.sum(out, axis=1, keepdims=True)
+        total = row_sums(out)
         out *= scale / total
         return xp.log(total)
     lowest = -80.0 if z.dtype == xp.float32 else -700.0
@@ -174,6 +180,6 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
     else:
         xp.subtract(z, top, out=out)
     xp.exp(out, out=out)
-    total = xp.sum(out, axis=1, keepdims=True)
+    total = row_sums(out)
     out *= scale / total
     return top + xp.log(total)

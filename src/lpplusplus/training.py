@@ -200,7 +200,7 @@ def _by_cross_validation(support: Support, bounds: list[int], recipe: Recipe, be
     solver = recipe.make_solver(begin.budget, _rate(recipe))
     if begin.form_for(support, solver, runs=recipe.folds) is SpanObjective:
         support = replace(support, gram_of_all=support.gram)
-    elif support.size >= support.dim:
+    elif support.is_tall:
         support = replace(support, moment_of_all=support.moment(begin.team))
     record = cross_validate(support, bounds, solver, lambda part: begin(part, solver), patience=_patience(recipe))
     return _until(record, support, solver, begin, "cross-validation")

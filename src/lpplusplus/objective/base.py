@@ -151,8 +151,13 @@ class Support:
         xp = _arrays.namespace(self.F)
         return xp.concat([xp.concat([self.gram_of_all[a:b, c:d] for c, d in self.rows], axis=1) for a, b in self.rows])
 
+    @property
+    def is_tall(self) -> bool:
+        """Whether there are at least as many images as dimensions, and so FᵀF is the smaller Gram matrix."""
+        return self.size >= self.dim
+
     def moment(self, team: Team) -> Array:
-        """FᵀF of the task's rows, (D, D): the smaller Gram matrix where there are more images than dimensions."""
+        """FᵀF of the task's rows, (D, D)."""
         if self.moment_of_all is None:
             return self._moment(self.rows, team)
         edges = [0, *(edge for ends in self.rows for edge in ends), self.F.shape[0]]

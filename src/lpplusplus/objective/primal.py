@@ -76,9 +76,9 @@ class PrimalObjective(Objective):
 
     @cached_property
     def _moment(self) -> Array | None:
-        """FᵀF/N where it is smaller than F: one pass over the images then answers all questions of curvature."""
+        """FᵀF/N where it is smaller than F: one pass over the images then answers all questions about curvature."""
         support = self.support
-        return support.moment(self.team) / support.size if support.size >= support.dim else None
+        return support.moment(self.team) / support.size if support.is_tall else None
 
     def _energy(self, text: Array) -> Array:
         if self._moment is not None:
@@ -92,17 +92,8 @@ class PrimalObjective(Objective):
         support, moment = self.support, self._moment
         if moment is not None:
             return leading_eigenpairs(lambda x: moment @ x, support.F, support.dim)
-
-        def apply(x: Array) -> Array:
-            def work(worker: int) -> Array:
-                total = _arrays.zeros(x, x.shape)
-                for a, b in self._chunks[self.team.share(len(self._chunks), worker)]:
-                    total += support.F[a:b, :].T @ (support.F[a:b, :] @ x)
-                return total
-
-            return sum(self.team.map(work)) / support.size
-
-        return leading_eigenpairs(apply, support.F, support.dim)
+        F, _ = support.gathered
+        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.size, F, support.dim)
 
     def damp(self, gradient: Array, strength: Array) -> None:
         self.spectrum.damp_(gradient, strength)
