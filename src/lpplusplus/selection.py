@@ -156,7 +156,7 @@ class CountChanged:
     def __call__(self, point: Point) -> int:
         self._distance = _arrays.to_numpy(self._odometer).astype(np.float64)
         rows = np.flatnonzero(self._distance[self._y] + self._distance[self._other] >= self._limit)
-        height = rows_per_chunk(self._anyone)
+        height = rows_per_chunk(self._anyone) // 2  # Their embeddings are gathered beside their logits.
         for low in range(0, len(rows), height):
             self._look(point, rows[low : low + height])
         return int(np.count_nonzero(self._right))

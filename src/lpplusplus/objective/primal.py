@@ -25,7 +25,7 @@ from .base import (
     spread_of,
 )
 
-HELD = 0.5
+HELD = 0.375
 """Memory for logits that are kept over a step on α, as a part of the images' own."""
 
 
@@ -75,25 +75,28 @@ class PrimalObjective(Objective):
         return PrimalWatch(X)
 
     @cached_property
-    def _moment(self) -> Array | None:
-        """FᵀF/N where it is smaller than F: one pass over the images then answers all questions about curvature."""
-        support = self.support
-        return support.moment(self.team) / support.size if support.is_tall else None
+    def _curvature(self) -> tuple[Spectrum, Array | None]:
+        """Spectrum and, with text, `score_energy`; both from FᵀF/N where that is smaller than F, and then let go."""
+        support, text = self.support, self.support.text
+        energy = None
+        if support.is_tall:
+            moment = support.moment(self.team)
+            moment /= support.size
+            if text is not None:
+                energy = _arrays.row_dots(self.team.matmul(text, moment), text)
+            return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
+        F, _ = support.gathered
+        if text is not None:
+            scores = self.team.matmul(F, text.T)
+            energy = _arrays.column_dots(scores, scores) / support.size
+        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.size, F, support.dim), energy
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return self._curvature[0]
 
     def _energy(self, text: Array) -> Array:
-        if self._moment is not None:
-            return _arrays.row_dots(self.team.matmul(text, self._moment), text)
-        F, _ = self.support.gathered
-        scores = self.team.matmul(F, text.T)
-        return _arrays.column_dots(scores, scores) / self.support.size
-
-    @cached_property
-    def spectrum(self) -> Spectrum:
-        support, moment = self.support, self._moment
-        if moment is not None:
-            return leading_eigenpairs(lambda x: moment @ x, support.F, support.dim)
-        F, _ = support.gathered
-        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.size, F, support.dim)
+        return self._curvature[1]
 
     def damp(self, gradient: Array, strength: Array) -> None:
         self.spectrum.damp_(gradient, strength)
