@@ -112,12 +112,16 @@ def run(encoder: str, seeds: range, progress: Progress) -> dict[str, dict[int, l
     return table
 
 
+def _head(title: str) -> list[str]:
+    shots = " | ".join(f"{s} shot{'s' * (s > 1)}" for s in SHOTS)
+    return ["", f"| {title} | {shots} |", "|---" * (len(SHOTS) + 1) + "|"]
+
+
 def tables(results: dict[str, dict[str, dict[int, list[float]]]], tasks: int) -> str:
     """Means and standard deviations in Markdown, a table for each encoder."""
     lines = []
     for encoder, table in results.items():
-        shots = " | ".join(f"{s} shot{'s' * (s > 1)}" for s in SHOTS)
-        lines += ["", f"| {encoder}, mean ± std of {tasks} tasks | {shots} |", "|---" * (len(SHOTS) + 1) + "|"]
+        lines += _head(f"{encoder}, mean ± std of {tasks} tasks")
         for name, row in table.items():
             cells = " | ".join(f"{np.mean(row[s]):.1f} ± {np.std(row[s], ddof=1):.1f}" for s in SHOTS)
             lines.append(f"| {name} | {cells} |")
@@ -126,8 +130,7 @@ def tables(results: dict[str, dict[str, dict[int, list[float]]]], tasks: int) ->
 
 def gains(results: dict[str, dict[str, dict[int, list[float]]]]) -> str:
     """What the default, without validation images, gains over the released recipe with them."""
-    shots = " | ".join(f"{s} shot{'s' * (s > 1)}" for s in SHOTS)
-    lines = ["", f"| gain over the released recipe, ± standard error | {shots} |", "|---" * (len(SHOTS) + 1) + "|"]
+    lines = _head("gain over the released recipe, ± standard error")
     for encoder, table in results.items():
         gain = {s: np.subtract(table[OURS][s], table[THEIRS][s]) for s in SHOTS}
         cells = " | ".join(f"{g.mean():+.2f} ± {g.std(ddof=1) / np.sqrt(len(g)):.2f}" for g in gain.values())

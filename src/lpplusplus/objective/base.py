@@ -242,11 +242,11 @@ class Objective(ABC):
         """mean_i (f_i·t_k)² for each class, (K,)."""
         if self.support.text is None:
             raise ValueError("the text block has no curvature without text")
-        return self._energy(self.support.text)
+        return self._energy()
 
     @abstractmethod
-    def _energy(self, text: Array) -> Array:
-        """mean_i (f_i·t_k)² for each row of `text`, (K,)."""
+    def _energy(self) -> Array:
+        """`score_energy`, where there is text."""
 
     def descend(
         self,

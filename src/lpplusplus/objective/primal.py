@@ -95,7 +95,7 @@ class PrimalObjective(Objective):
     def spectrum(self) -> Spectrum:
         return self._curvature[0]
 
-    def _energy(self, text: Array) -> Array:
+    def _energy(self) -> Array:
         return self._curvature[1]
 
     def damp(self, gradient: Array, strength: Array) -> None:

@@ -71,7 +71,7 @@ class SpanObjective(Objective):
         if self._tracked is not None:
             gradient[2 * n :, :] = self._gram[n:, :] @ gradient[:n, :]
 
-    def _energy(self, text: Array) -> Array:
+    def _energy(self) -> Array:
         assert self._scores is not None
         n = self.support.size
         return _arrays.column_dots(self._scores[:n, :], self._scores[:n, :]) / n
