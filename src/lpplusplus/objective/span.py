@@ -83,33 +83,34 @@ class SpanObjective(Objective):
         remainder, image = self._gradient[:n, :], self._gradient[n:, :]
         bound = self._logit_bound(point)
 
-        def soften(worker: int) -> tuple[float, float]:
+        def soften(worker: int) -> tuple[float, float, Array, Array]:
             part = self.team.share(n, worker)
-            z = point.v[n : 2 * n, :][part]
+            z, r = point.v[n : 2 * n, :][part], remainder[part]
             if point.intercept is not None:
                 z = z + point.intercept
             size = _arrays.largest(z) if bound is None else bound
-            return residual(z, self._own[worker], remainder[part], scale, size), size
+            loss = residual(z, self._own[worker], r, scale, size)
+            kappa = spread_of(r if scale == 1 else r / scale) if spread else 0
+            along_text = _arrays.column_dots(r, self._scores[:n, :][part]) if alpha else 0  # type: ignore[index]
+            return loss, size, kappa, along_text
 
         def project(worker: int) -> None:
             part = self.team.share(image.shape[0], worker)
             xp.matmul(self._gram[part], remainder, out=image[part])
 
-        losses, sizes = zip(*self.team.map(soften), strict=True)
+        losses, sizes, spreads, along_text = zip(*self.team.map(soften), strict=True)
         self._note_bound(point, max(sizes))
-        loss = sum(losses) / n
-        kappa = spread_of(remainder if scale == 1 else remainder / scale) / n if spread else None
+        kappa = sum(spreads) / n if spread else None
         text_gradient = bias_gradient = None
-        if w or alpha:
+        if alpha:
+            text_gradient = sum(along_text) / n
+            self._freeze(text_gradient)
+        if w:
             self._freeze(remainder)
-            if w:
-                self.team.map(project)
-            if alpha:
-                assert self._scores is not None
-                text_gradient = _arrays.column_dots(remainder, self._scores[:n, :]) / n
+            self.team.map(project)
             if point.intercept is not None:
                 bias_gradient = xp.sum(remainder, axis=0) / n
-        return Evaluation(loss, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+        return Evaluation(sum(losses) / n, self._gradient if w else None, text_gradient, bias_gradient, kappa)
 
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
         n, share = self.support.size, self.team.share
@@ -122,7 +123,13 @@ class SpanObjective(Objective):
         return _arrays.column_dots(coefficients, image) / self.support.size
 
     def _add_text(self, v: Array, alpha: Array) -> None:
-        v[self.support.size :, :] += self._scores * alpha
+        logits = v[self.support.size :, :]
+
+        def work(worker: int) -> None:
+            part = self.team.share(logits.shape[0], worker)
+            logits[part] += self._scores[part] * alpha  # type: ignore[index]
+
+        self.team.map(work)
 
 
 class TrackedWatch:
