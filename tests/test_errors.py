@@ -51,7 +51,14 @@ FIT_CASES = {
     "complex": ({"X": F + 1j}, "^X: Complex data not supported. Pass X.real"),
     "complex text": ({"text": T + 1j}, "^text: Complex data not supported. Pass text.real"),
     "flat": ({"X": F[0]}, "Reshape your data"),
-    "four dimensions": ({"X": F[None, None]}, "dim"),
+    "four dimensions": ({"X": F[None, None]}, r"X has 4 dimension\(s\) but must have 2"),
+    "words for text": ({"text": ["cat", "dog", "eel", "fox"]}, "text holds words \\('cat' comes first\\).*embed them"),
+    "an array of words": ({"text": np.array(["cat", "dog", "eel", "fox"])}, "text holds words"),
+    "flat text": ({"text": T[0]}, r"text has 1 dimension\(s\) but must have 2"),
+    "views of validation images": ({"X_val": F[None], "y_val": Y}, r"X_val has 3 dimension\(s\) but must have 2"),
+    "a missing label": ({"y": np.array(["a", "b", None] * 4, dtype=object)}, r"y has no label in row 2 \(None\)"),
+    "a label that is NaN": ({"y": np.array(["a", np.nan] * 6, dtype=object)}, r"y has no label in row 1 \(nan\)"),
+    "mixed labels": ({"y": np.array(["a", "b", 3] * 4, dtype=object)}, "y mixes .*'a' in row 0, 3 in row 2.*strings"),
     "no views": ({"X": np.empty((12, 0, 5))}, "1 view"),
     "NaN in a view": ({"X": np.full((12, 2, 5), np.nan)}, r"X.reshape\(-1, 5\) contains NaN in row 0"),
     "label count": ({"y": Y[:-1]}, "y has 11 labels for 12 rows"),
@@ -81,6 +88,22 @@ def test_a_failed_fit_leaves_the_old_classifier_usable():
         with pytest.raises(ValueError, match=r"\w"):
             probe.fit(arguments.pop("X"), arguments.pop("y"), **arguments)
         assert (probe.predict(F) == before).all()
+
+
+def test_numbers_too_large_to_be_squared():
+    """Normalised embeddings may have any length; others must stay within the numbers' range."""
+    X = F.astype(np.float32)
+    plain = LPPlusPlus().fit(X, Y, text=T)
+    for size in (1e25, 1e-25):
+        scaled = LPPlusPlus().fit(size * X, Y, text=size * T.astype(np.float32))
+        np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(plain.predict_proba(size * X), plain.predict_proba(X), atol=1e-5)
+    mixed = X * np.array([1, 1e25, 1e-25] * 4, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(plain.predict_proba(mixed), plain.predict_proba(X), atol=1e-5)
+    raw = LPPlusPlus(normalize=False).fit(X, Y, text=T)
+    for call in (raw.predict, lambda bad: raw.fit(bad, Y), lambda bad: raw.fit(X, Y, X_val=bad, y_val=Y)):
+        with pytest.raises(ValueError, match=r"X.* in row 3 whose squares are too large for float32"):
+            call(spoiled(X, 3, 1e25))
 
 
 def test_sparse():

@@ -172,6 +172,31 @@ def test_a_newer_format(saved):
         lpplusplus.load(saved)
 
 
+@pytest.mark.parametrize("version", [0, "1", None, 1.5, True])
+def test_a_version_that_never_was(saved, version):
+    resign(saved, version=version)
+    with pytest.raises(ModelFormatError, match="damaged header"):
+        lpplusplus.load(saved)
+
+
+def test_a_header_that_is_nested_too_deeply(tmp_path):
+    path = tmp_path / "deep.lpp"
+    path.write_bytes(safetensors.numpy.save({"coef_": np.zeros(3)}, {"lpplusplus": "[" * 100_000}))
+    with pytest.raises(ModelFormatError, match=r"deep.lpp has a damaged header"):
+        lpplusplus.load(path)
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3"])
+def test_numbers_that_numpy_does_not_have(tmp_path, kind):
+    size = 2 if kind == "BF16" else 1
+    entry = {"dtype": kind, "shape": [8], "data_offsets": [0, 8 * size]}
+    header = json.dumps({"__metadata__": {"lpplusplus": "{}"}, "coef_": entry}).encode()
+    path = tmp_path / "odd.lpp"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8 * size))
+    with pytest.raises(ModelFormatError, match=r"odd.lpp"):
+        lpplusplus.load(path)
+
+
 def resign(path, change=lambda model: None, arrays=None, version=1):
     """Change the description and give it a right checksum, as a hostile writer would."""
     from lpplusplus.persistence import _digest
@@ -198,6 +223,15 @@ def resign(path, change=lambda model: None, arrays=None, version=1):
         lambda m: m["fitted"].pop("n_updates_"),
         lambda m: m["fitted"].update(n_features_in_=3),
         lambda m: m.update(parameters=[]),
+        lambda m: m["parameters"].update(tau_w=10**400),
+        lambda m: m["classes"].update(labels=[300, 1, 2, 3, 4], dtype="|i1"),
+        lambda m: m["classes"].update(labels=[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]),
+        lambda m: m["classes"].update(labels=[0, 0, 1, 2, 3]),
+        lambda m: m["classes"].update(labels=[None, 1, 2, 3, 4], dtype="object"),
+        lambda m: m["fitted"].update(n_updates_={"a": 1}),
+        lambda m: m["fitted"].update(n_features_in_=24.0),
+        lambda m: m["fitted"].update(feature_names_in_=["a", "b"]),
+        lambda m: m["fitted"]["history"].update(loss=["a"]),
     ],
 )
 def test_a_description_that_does_not_fit(saved, change):
@@ -232,6 +266,32 @@ def test_no_such_file(tmp_path):
         lpplusplus.load(tmp_path / "nothing.lpp")
 
 
+# What users keep with a classifier ----------------------------------------------------------------------------------
+
+
+def test_metadata_comes_back_as_json_has_it(task, tmp_path):
+    F, y, T = task
+    probe, path = LPPlusPlus().fit(F, y, text=T), tmp_path / "a.lpp"
+    probe.save(path, metadata={2: "a", 10: ("b", None)})
+    again = lpplusplus.load(path)
+    assert again.metadata_ == {"2": "a", "10": ["b", None]}
+    for metadata in ({"x": np.float32(1)}, {(1, 2): 3}, {"x": float("nan")}):
+        with pytest.raises(ValueError, match=r"metadata cannot be saved .*use dictionaries"):
+            probe.save(path, metadata=metadata)
+    assert lpplusplus.load(path).metadata_ == again.metadata_
+    assert not hasattr(again.fit(F, y, text=T), "metadata_")  # It told of another classifier.
+
+
+def test_scalars_of_numpy_are_saved_as_numbers(task, tmp_path):
+    F, y, T = task
+    names = np.array([np.int64(k) for k in range(5)], dtype=object)
+    probe = LPPlusPlus(cycle=(np.int64(5), np.int64(1))).fit(F, names[y], text=T)
+    probe.save(tmp_path / "a.lpp")
+    again = lpplusplus.load(tmp_path / "a.lpp")
+    assert again.cycle == (5, 1)
+    assert (again.predict(F) == probe.predict(F)).all()
+
+
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +304,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_has_the_rights_that_the_user_gives_new_files(tmp_path):
+    (tmp_path / "plain").write_text("")
+    with atomic_write(tmp_path / "model.lpp") as file:
+        file.write(b"x")
+    assert (tmp_path / "model.lpp").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_no_such_folder(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match=r"there is no such folder: .*nowhere'$"),
+        atomic_write(tmp_path / "nowhere" / "model.lpp"),
+    ):
+        pass
 
 
 def test_killed_while_saving(tmp_path):

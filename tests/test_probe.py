@@ -1,5 +1,9 @@
 """The estimator as its users meet it."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import sklearn
@@ -10,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
+import lpplusplus
 from lpplusplus import LPPlusPlus, fit_many
 from tasks import small_task
 
@@ -47,6 +52,27 @@ def test_every_solver_lowers_the_loss(task, solver, alpha):
         moved = np.abs(probe.alpha_ - LPPlusPlus(updates=0).fit(F, y, text=T).alpha_).max()
         assert (moved > 0) == (alpha == "learned")
         assert np.allclose(probe.coef_, probe.prototypes_ + probe.alpha_[:, None] * T)
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("solver", ["block-mm", "gradient-descent"])
+def test_certified_steps_never_raise_the_loss(solver, intercept, with_text):
+    """An intercept is one more feature, of the length of all others together where they are unit vectors."""
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((60, 60)), rng.standard_normal((2, 60))
+    y = (np.arange(60) % 10 == 0).astype(int)
+    probe = LPPlusPlus(solver=solver, certified=True, intercept=intercept, selection="last", updates=60)
+    losses = probe.fit(X, y, text=T if with_text else None).history_.loss
+    assert np.diff(losses).max() <= 1e-12
+
+
+def test_a_cycle_without_alpha_leaves_it_alone(task):
+    F, y, T = task
+    for solver in ("block-mm", "heavy-ball", "flow"):
+        probe = LPPlusPlus(solver=solver, cycle=(10, 0), selection="last", updates=40).fit(F, y, text=T)
+        assert np.ptp(probe.alpha_) == 0
+        assert probe.history_.loss[-1] < probe.history_.loss[0]
 
 
 def test_adam_step_by_hand(task):
@@ -190,8 +216,14 @@ def test_a_class_with_text_and_no_example_keeps_its_text_score(task):
     assert np.allclose(probe.coef_[4], start.alpha_[4] * T[4])
     assert np.allclose(start.prototypes_[4], 0)
     assert not np.allclose(probe.coef_[3], start.coef_[3])
-    with pytest.raises(ValueError, match="class 4 has neither examples nor text"):
+    with pytest.raises(ValueError, match=r"class 4 has neither examples nor text.*pass text="):
         LPPlusPlus().fit(F[present], y[present], classes=range(6))
+    with pytest.raises(ValueError, match=r"class 4 has neither examples nor text.*alpha='none'"):
+        LPPlusPlus(alpha="none").fit(F[present], y[present], text=T, classes=range(6))
+    for parameters in ({"w_init": "random"}, {"recipe": "released"}):
+        probe = LPPlusPlus(**parameters).fit(F[present], y[present], text=T, classes=range(6))
+        assert np.allclose(probe.prototypes_[4], 0)
+        assert probe.intercept_[4] == 0
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 16), (3, 500, 8), (2, 40, 4)])
@@ -237,12 +269,12 @@ def test_length_of_embeddings_matters_only_without_normalising(task):
     assert not np.allclose(raw.coef_, plain.coef_)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64, ">f8", np.longdouble])
 def test_precisions(task, dtype):
     F, y, T = task
     X = (F * 50).astype(dtype)
     probe = LPPlusPlus().fit(X, y, text=T.astype(np.float32))
-    assert probe.coef_.dtype == (np.float64 if dtype in (np.float64, np.int64) else np.float32)
+    assert probe.coef_.dtype == (np.float32 if dtype in (np.float16, np.float32) else np.float64)
     assert probe.score(X, y) > 0.9
 
 
@@ -308,11 +340,100 @@ def test_data_frames(task):
     assert (probe.predict(frame) == LPPlusPlus().fit(F, y, text=T).predict(F)).all()
 
 
+def test_columns_in_another_order_are_noticed(task, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    F, y, T = task
+    columns = [f"d{j}" for j in range(F.shape[1])]
+    frame, names = pandas.DataFrame(F, columns=columns), pandas.DataFrame(T, columns=columns)
+    with pytest.raises(ValueError, match=r"X_val has other columns than X.*X_val\[X.columns\]"):
+        LPPlusPlus().fit(frame, y, text=T, X_val=frame[columns[::-1]], y_val=y)
+    with pytest.raises(ValueError, match="text has other columns than X"):
+        LPPlusPlus().fit(frame, y, text=names[columns[::-1]])
+    probe = LPPlusPlus().fit(frame, y, text=names, X_val=frame, y_val=y)
+    probe.save(tmp_path / "frame.lpp")
+    again = lpplusplus.load(tmp_path / "frame.lpp")
+    assert (again.predict(frame) == probe.predict(frame)).all()
+    with pytest.raises(ValueError, match="order"):
+        again.predict(frame[columns[::-1]])
+
+
+def test_labels_are_the_estimators_own(task):
+    F, y, T = task
+    classes = np.array(list("abcdef"))
+    probe = LPPlusPlus().fit(F, classes[y], text=T, classes=classes)
+    classes[:] = "z"
+    assert set(probe.predict(F)) <= set("abcdef")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "with_text", "for_each_class"),
+    [
+        ({}, True, 33),
+        ({}, False, 32),
+        ({"alpha": "fixed"}, True, 32),
+        ({"alpha": "none"}, True, 32),
+        ({"recipe": "released"}, True, 34),
+        ({"updates": 0}, True, 0),
+    ],
+)
+def test_numbers_that_training_can_change(task, parameters, with_text, for_each_class):
+    F, y, T = task
+    probe = LPPlusPlus(**parameters).fit(F, y, text=T if with_text else None)
+    assert probe.parameter_count_ == 6 * for_each_class
+
+
 def test_coming_back_from_a_clone(task):
     F, y, T = task
     probe = LPPlusPlus(solver="block-mm", updates=20, cycle=[3, 1])
     assert sklearn.clone(probe).fit(F, y, text=T).n_updates_ > 0
     assert probe.cycle == [3, 1]
+
+
+CONCURRENT_FITS = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from threadpoolctl import threadpool_info
+from lpplusplus._threads import single_threaded_blas
+
+def allowed():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+before, leave = allowed(), threading.Event()
+
+def first():
+    with single_threaded_blas():
+        inside.set()
+        leave.wait()
+
+def last():
+    with single_threaded_blas():
+        return allowed()
+
+for _ in range(3):  # Whoever comes first leaves first, and the second restores what the first has set.
+    inside = threading.Event()
+    leave.clear()
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(first)
+        inside.wait()
+        with single_threaded_blas():
+            leave.set()
+            one.result()
+            assert allowed() == [1] * len(before), allowed()
+    assert allowed() == before, (allowed(), before)
+    pool = ThreadPoolExecutor(1)  # And a thread that lives on does not keep others from setting the limit.
+    assert pool.submit(last).result() == [1] * len(before)
+    with single_threaded_blas():
+        assert allowed() == [1] * len(before), allowed()
+    assert allowed() == before, (allowed(), before)
+print(before)
+"""
+
+
+def test_fits_side_by_side_leave_blas_as_it_was():
+    """In a process of its own: this one has its BLAS limited."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", CONCURRENT_FITS], env=environment, check=True)
 
 
 # Many tasks ---------------------------------------------------------------------------------------------------------
@@ -342,5 +463,9 @@ def test_fit_many_with_validation_and_bad_rows():
         fit_many(F, y, [[0, 1], [3, 24]], text=T)
     with pytest.raises(ValueError, match=r"supports\[0\] must be a flat"):
         fit_many(F, y, [[]], text=T)
+    with pytest.raises(ValueError, match=r"supports\[1\]: class \d has neither examples nor text"):
+        fit_many(F, y, [np.arange(24), [0, 1]])
+    with pytest.raises(ValueError, match="n_jobs=0"):
+        fit_many(F, y, supports, text=T, n_jobs=0)
     with pytest.raises(ValueError, match="2 supports but 1 validation"):
         fit_many(F, y, supports, text=T, validations=validations[:1])

@@ -96,6 +96,22 @@ def test_loss_and_gradients_survive_huge_logits(offset):
     np.testing.assert_allclose(gradient, [[-0.5, 0.5], [0.5, -0.5]], atol=1e-15)
 
 
+def test_public_functions_check_what_they_are_given():
+    F, y, text = small_task(3, 2, 8, seed=0)
+    W = starts.class_sums(F, y, 3)
+    for wrong in (y + 1, y - 1):
+        with pytest.raises(ValueError, match="but W has 3 rows"):
+            objective.loss(F, wrong, W)
+        with pytest.raises(ValueError, match="but W has 3 rows"):
+            objective.gradients(F, wrong, W)
+    half = F.astype(np.float16)
+    assert objective.loss(half, y.tolist(), W) == pytest.approx(objective.loss(F, y, W), rel=1e-2)
+    assert curvature.lambda_max(half) == pytest.approx(curvature.lambda_max(F), rel=1e-2)
+    assert curvature.certified(half, text).w == pytest.approx(curvature.certified(F, text).w, rel=1e-2)
+    whole = np.round(10 * F).astype(int)
+    assert objective.loss(whole, y, W) == objective.loss(whole.astype(float), y, W)
+
+
 def test_loss_and_gradients_in_float32():
     """Single precision inputs give the double precision answer to single precision."""
     F, y, text = small_task(5, 4, 6, seed=1)

@@ -134,6 +134,37 @@ def test_errors_name_the_row(task):
         LPPlusPlus().fit(F, y).predict(torch.tensor(F)[:, :3])
 
 
+def test_scores_of_tensors_that_numpy_cannot_read(task, monkeypatch):
+    """As on a GPU."""
+    F, y, T = (torch.tensor(a) for a in task)
+    probe = LPPlusPlus().fit(F, y, text=T)
+    expected = float((probe.predict(F) == y).double().mean())
+
+    def refuse(tensor, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
+    assert probe.score(F, y) == expected
+    assert probe.score(F, y, sample_weight=torch.ones(len(y))) == expected
+
+
+def test_fitting_tensors_forgets_the_columns_of_a_data_frame(task):
+    pandas = pytest.importorskip("pandas")
+    F, y, T = task
+    probe = LPPlusPlus().fit(pandas.DataFrame(F, columns=[f"d{j}" for j in range(F.shape[1])]), y, text=T)
+    probe.fit(torch.tensor(F)[:, :10], y)
+    assert not hasattr(probe, "feature_names_in_")
+    assert probe.predict(F[:, :10]).shape == y.shape
+
+
+@pytest.mark.filterwarnings("error")
+def test_text_that_must_not_be_written_to(task):
+    F, y, T = task
+    T = T.copy()
+    T.flags.writeable = False
+    LPPlusPlus().fit(torch.tensor(F), y, text=T)
+
+
 def test_fit_many_on_tensors(task):
     F, y, T = task
     rows = [torch.arange(len(y)), np.flatnonzero(y < 4)]

@@ -52,13 +52,15 @@ def like(x: Array, reference: Array, *, dtype: Any = None) -> Array:
     xp = namespace(reference)
     if array_api_compat.is_torch_array(x) and not array_api_compat.is_torch_array(reference):
         x = to_numpy(x)
+    if isinstance(x, np.ndarray) and not x.flags.writeable and array_api_compat.is_torch_array(reference):
+        x = x.copy()  # Torch warns of tensors on memory that must not be written to.
     return xp.asarray(x, dtype=dtype, device=array_api_compat.device(reference))
 
 
 def working_dtype(x: Array) -> Any:
     """Precision to compute in: half precision becomes float32, whole numbers float64."""
     xp = namespace(x)
-    if x.dtype == xp.float64 or not xp.isdtype(x.dtype, "real floating"):
+    if x.dtype.itemsize >= 8 or not xp.isdtype(x.dtype, "real floating"):
         return xp.float64
     return xp.float32
 
@@ -111,6 +113,12 @@ def row_dots(a: Array, b: Array) -> Array:
     return linalg.vector_norm(a, axis=1) ** 2 if a is b else linalg.vecdot(a, b)
 
 
+def squared_lengths(x: Array) -> Array:
+    """‖x_i‖² for each row i, (n,); infinite where it is too large for numbers of this kind."""
+    with np.errstate(over="ignore"):
+        return row_dots(x, x)
+
+
 def row_sums(x: Array) -> Array:
     """Σ_j x_ij for each row i, (n, 1)."""
     # As a product it takes numpy half the time, and is as exact.
@@ -126,7 +134,14 @@ def column_dots(a: Array, b: Array) -> Array:
 def unit_rows(x: Array, order: Array | None = None) -> Array:
     """Rows of `x`, in the given order, scaled to length 1; zero rows stay zero. `x` itself where nothing changes."""
     xp = namespace(x)
-    squares = row_dots(x, x)
+    squares = squared_lengths(x)
+    limits = xp.finfo(x.dtype)
+    extreme = ~((squares < limits.max) & (squares > limits.smallest_normal / limits.eps))
+    if bool(xp.any(extreme)):
+        # Their squares are beyond what numbers of this kind can hold: bring their entries to the order of 1 first.
+        top = xp.max(xp.abs(x), axis=1)
+        x = x / xp.where(extreme & (top > 0), top, xp.ones_like(top))[:, None]
+        squares = row_dots(x, x)
     # Rows that are unit to rounding are left alone: at 16 000 x 1024 the copy would be the largest array of a fit.
     off = xp.abs(squares - 1) > 16 * float(xp.finfo(x.dtype).eps)
     nothing_to_scale = not bool(xp.any(off & (squares > 0)))

@@ -30,14 +30,26 @@ class Task:
     """(N, V, D) embeddings of V views of each image, where they were given."""
 
 
-SKIPPED = {"ensure_all_finite": False, "ensure_min_samples": 0, "ensure_min_features": 0}
+SKIPPED = {
+    "ensure_all_finite": False,
+    "ensure_min_samples": 0,
+    "ensure_min_features": 0,
+    "ensure_2d": False,
+    "allow_nd": True,
+}
 """What scikit-learn need not check: our own errors name the array, the row and the remedy."""
 
 
-def check_real(X: Any, name: str) -> None:
-    """Raise for complex numbers."""
+def check_numbers(X: Any, name: str) -> None:
+    """Raise for complex numbers, and for words."""
     if "complex" in str(getattr(X, "dtype", "")):
         raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
+    first = X[0] if isinstance(X, list | tuple | np.ndarray) and np.ndim(X) == 1 and len(X) else None
+    if isinstance(first, str | bytes):
+        raise ValueError(
+            f"{name} holds words ({first!r} comes first) where embeddings belong: embed them with the model that the "
+            f"images were embedded with, and pass one row of numbers for each."
+        )
 
 
 def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
@@ -45,7 +57,7 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
 
     numpy-like input is converted; a tensor stays what and where it is.
     """
-    check_real(X, name)
+    check_numbers(X, name)
     X = _arrays.detached(X) if _arrays.is_foreign(X) else check_array(X, dtype="numeric", input_name=name, **SKIPPED)
     if X.ndim != 2:
         raise ValueError(
@@ -97,6 +109,18 @@ def check_no_zero_rows(X: Array, name: str) -> None:
         )
 
 
+def check_lengths(X: Array, name: str) -> None:
+    """Raise for the first row that is too long to be multiplied with anything."""
+    xp = _arrays.namespace(X)
+    bad = ~xp.isfinite(_arrays.squared_lengths(X))
+    if bool(xp.any(bad)):
+        row = int(xp.argmax(_arrays.cast(bad, xp.int8)))
+        raise ValueError(
+            f"{name} has numbers in row {row} whose squares are too large for {X.dtype} ({int(xp.count_nonzero(bad))} "
+            f"such row(s) in all): scale the embeddings down, or leave normalize=False out."
+        )
+
+
 def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
     """`y` as a one-dimensional numpy array of labels of any kind."""
     if _arrays.is_foreign(y):
@@ -110,9 +134,35 @@ def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
                 f"Unknown label type: continuous. {name} has {y[odd[0]]!r} in row {odd[0]}; labels must be strings, "
                 f"whole numbers or booleans."
             )
+    if y.dtype.kind == "O":
+        _check_comparable(y, name)
     if len(y) != n_rows:
         raise ValueError(f"{name} has {len(y)} labels for {n_rows} rows: they must be of the same length.")
     return np.asarray(y)
+
+
+def _check_comparable(y: np.ndarray[Any, Any], name: str) -> None:
+    """Raise for labels that are missing, or that no order can be found for."""
+    for row, label in enumerate(y):
+        if _is_missing(label):
+            raise ValueError(
+                f"{name} has no label in row {row} ({label!r}): remove the rows without a label, or give them one."
+            )
+    try:
+        np.unique(y)
+    except TypeError:
+        row = next(i for i, label in enumerate(y) if type(label) is not type(y[0]))
+        raise ValueError(
+            f"{name} mixes labels of different types: {y[0]!r} in row 0, {y[row]!r} in row {row}. Make all of them "
+            f"strings or all of them numbers."
+        ) from None
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):  # pandas' NA is neither equal to itself nor different.
+        return True
 
 
 def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarray[Any, Any]:
@@ -126,7 +176,7 @@ def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarra
                 f"examples or the order differs."
             )
     else:
-        labels = np.asarray(_arrays.to_numpy(classes) if _arrays.is_foreign(classes) else classes)
+        labels = np.array(_arrays.to_numpy(classes) if _arrays.is_foreign(classes) else classes)
         if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
             raise ValueError("classes must be a flat list of labels, each named once.")
         if text is not None and len(text) != len(labels):
@@ -152,13 +202,13 @@ def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: 
         ) from None
 
 
-def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any]) -> None:
+def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any], remedy: str = "pass text=") -> None:
     """Raise for a class that nothing is known about: no example, and no text in use."""
     missing = np.setdiff1d(np.arange(task.n_classes), _arrays.to_numpy(task.y))
     if missing.size:
         raise ValueError(
             f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
-            f"all): remove it from classes=, or pass text=."
+            f"all): remove it from classes=, or {remedy}."
         )
 
 

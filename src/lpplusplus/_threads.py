@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import array_api_compat
 import numpy as np
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 from ._arrays import Array
 
@@ -85,7 +85,7 @@ def team(data: Array, operations: float) -> Iterator[Team]:
 
 _lock = threading.Lock()
 _holders = 0
-_limit = ExitStack()
+_limit: Any = None
 
 
 @contextmanager
@@ -95,13 +95,14 @@ def single_threaded_blas() -> Iterator[int]:
     The limit is a property of the process. Fits in several threads share one limit, which the last of them lifts;
     each restoring what it found would leave the process limited for ever.
     """
-    global _holders
+    global _holders, _limit
     with _lock:
         allowed = 1
         if _holders == 0:
             blas = _controller()
             allowed = max((library["num_threads"] for library in blas.info()), default=1)
-            _limit.enter_context(blas.limit(limits=1))
+            with _any_thread_may_change_blas():
+                _limit = blas.limit(limits=1)
         _holders += 1
     try:
         yield allowed
@@ -109,9 +110,25 @@ def single_threaded_blas() -> Iterator[int]:
         with _lock:
             _holders -= 1
             if _holders == 0:
-                _limit.close()
+                with _any_thread_may_change_blas():
+                    _limit.restore_original_limits()
+
+
+@contextmanager
+def _any_thread_may_change_blas() -> Iterator[None]:
+    """The last fit to end need not be in the thread of the first to begin.
+
+    threadpoolctl 3.8 and later let one thread only change OpenBLAS, the first that ever did, and ignore all others.
+    """
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    let_go = getattr(openblas, "clear_controlling_thread", lambda force: None)
+    let_go(force=True)
+    try:
+        yield
+    finally:
+        let_go(force=True)
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+def _controller() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")

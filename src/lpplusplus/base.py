@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _arrays, _checks
@@ -41,6 +42,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     text_: Array | None
     n_features_in_: int
     history_: Any
+    feature_names_in_: np.ndarray[Any, Any]
     metadata_: dict[str, Any]
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?"}
@@ -74,13 +76,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Class-name embeddings from the same model, in the order of `classes`. Without them the method does what it
             can with the images alone; its own description says what.
         classes : (K,) array-like, optional
-            All classes; by default the sorted labels. A class with text and no example keeps its text score.
+            All classes; by default the sorted labels. A class with text and no example keeps its text score. Those
+            of scikit-learn's scorers that read probabilities (log-loss, ROC) take the columns to be sorted by label, so
+            for them give the classes, and the rows of `text`, in that order.
         X_val, y_val : optional
             Validation data for what the method chooses. Not needed: its own description says what it then does.
         """
         with self._all_or_nothing():
             self._check_parameters()
             self._fit_task(self._check_task(X, y, text, classes, X_val, y_val))
+            self.__dict__.pop("metadata_", None)  # It told of the classifier that was here before.
             return self
 
     @abstractmethod
@@ -110,6 +115,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, views = self._check_views(X)
         labels = _checks.check_labels(y, "y", X.shape[0])
         if text is not None:
+            self._check_columns(text, "text")
             text = _checks.check_embeddings(text, "text", dim=self.n_features_in_)
             _checks.check_no_zero_rows(X, "X")
             _checks.check_no_zero_rows(text, "text")
@@ -142,7 +148,25 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_held_out(self, X: Any, name: str) -> Array:
         """Validation images, one embedding each, which must be like those of the support."""
-        return _checks.check_embeddings(X, name, dim=self.n_features_in_)
+        self._check_columns(X, name)
+        X = _checks.check_embeddings(X, name, dim=self.n_features_in_)
+        self._check_size(X, name)
+        return X
+
+    def _check_columns(self, frame: Any, name: str) -> None:
+        """Raise where a data frame has its columns in another order than the support had."""
+        ours, theirs = getattr(self, "feature_names_in_", None), getattr(frame, "columns", None)
+        if ours is None or theirs is None or not all(isinstance(column, str) for column in theirs):
+            return
+        if list(theirs) != list(ours):
+            raise ValueError(
+                f"{name} has other columns than X, or the same in another order: select them by X's names, "
+                f"{name}[X.columns], or pass arrays if the names mean nothing."
+            )
+
+    def _check_size(self, X: Array, name: str) -> None:
+        if not self.normalize:
+            _checks.check_lengths(X, name)
 
     def _adopt(self, other: Self) -> Self:
         """Take over what checking `fit`'s input set in `other`."""
@@ -153,9 +177,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
         if not _arrays.is_foreign(X):
-            _checks.check_real(X, name)
+            _checks.check_numbers(X, name)
             X = validate_data(self, X, reset=reset, dtype="numeric", **_checks.SKIPPED)
+        elif reset:
+            self.__dict__.pop("feature_names_in_", None)
         X = _checks.check_embeddings(X, name)
+        self._check_size(X, name)
         if reset:
             self.n_features_in_ = int(X.shape[1])
         elif X.shape[1] != self.n_features_in_:
@@ -216,6 +243,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return _arrays.like(self.classes_, X)[best]
         return self.classes_[_arrays.to_numpy(best)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Part of the images that are answered right, each counting as much as `sample_weight` says."""
+        answers, truth = _arrays.to_numpy(self.predict(X)), _arrays.to_numpy(y)
+        weights = None if sample_weight is None else _arrays.to_numpy(sample_weight)
+        return float(accuracy_score(truth, answers, sample_weight=weights))
+
     @property
     def parameter_count_(self) -> int:
         """How many numbers training could change, whether or not it did."""
@@ -234,7 +267,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path
             A file name; ".lpp" is usual.
         metadata
-            Anything that JSON can hold, kept with the classifier as `metadata_`: an encoder's fingerprint, prompts.
+            Anything that JSON can hold, for the `metadata_` of the classifier that is loaded: an encoder's
+            fingerprint, prompts. By default that which this one was loaded with.
         """
         from .persistence import save
 
@@ -246,6 +280,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scalars_to_save(self) -> dict[str, Any]:
         scalars = {name: getattr(self, name) for name in (*self.fitted_scalars, "n_features_in_")}
+        if hasattr(self, "feature_names_in_"):
+            scalars["feature_names_in_"] = self.feature_names_in_.tolist()
         return {**scalars, "history": self.history_.as_lists()}
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
@@ -254,7 +290,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not required <= set(arrays) <= set(self.fitted_arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
         for name in (*self.fitted_scalars, "n_features_in_"):
+            if not isinstance(scalars[name], str | int | float | None):
+                raise ValueError(f"{name} is {scalars[name]!r}")
             setattr(self, name, scalars[name])
+        if type(self.n_features_in_) is not int:
+            raise ValueError(f"n_features_in_ is {self.n_features_in_!r}")
+        names = scalars.get("feature_names_in_")
+        if names is not None:
+            if len(names) != self.n_features_in_ or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"feature_names_in_ are not the names of {self.n_features_in_} columns")
+            self.feature_names_in_ = np.array(names, dtype=object)
         lengths = {"K": n_classes, "D": self.n_features_in_}
         for name, shape in self.fitted_arrays.items():
             value = arrays.get(name)

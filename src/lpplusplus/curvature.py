@@ -100,10 +100,12 @@ def text_constant(objective: Objective, tau: float) -> float:
     return tau / 4 * float(xp.max(objective.score_energy))
 
 
-def certified_constants(objective: Objective) -> Certified:
-    """`certified` of an objective."""
+def certified_constants(objective: Objective, *, intercept: bool = False) -> Certified:
+    """`certified` of an objective; with an intercept, which moves with W, that of the two together."""
     xp = _arrays.namespace(objective.support.F)
     w = visual_constant(objective, 2.0)
+    if intercept:
+        w += 0.5  # An intercept is the weight of a feature that is 1 in all images.
     if objective.support.text is None:
         return Certified(w, _arrays.zeros(objective.support.F, (objective.support.n_classes,)), w)
     alpha = objective.score_energy / 2
@@ -113,6 +115,7 @@ def certified_constants(objective: Objective) -> Certified:
 def _unlabelled(F: Array, text: Array | None = None) -> Objective:
     """An objective for questions that labels and prototypes have no part in."""
     n_classes = 1 if text is None else text.shape[0]
+    F = _arrays.cast(F, _arrays.working_dtype(F))
     y = _arrays.zeros(F, (F.shape[0],), dtype=_arrays.namespace(F).int64)
     text = None if text is None else _arrays.like(text, F, dtype=F.dtype)
     form = SpanObjective if F.shape[0] < F.shape[1] else PrimalObjective

@@ -91,7 +91,8 @@ def look_into(
         measured = "validation"
     else:
         _, counts = np.unique(support.labels, return_counts=True)
-        if counts.min() < 2:
+        # A fold leaves one of a class's two examples, and folds of its own need two.
+        if counts.min() < (3 if getattr(model, "selection", None) == "cross-validation" else 2):
             return Insight("not measured", doubtful_names=doubtful, twins=twins)
         answers, truth, held = _held_out(model, support, text, progress), support.labels, support.rows
         measured = f"{FOLDS}-fold cross-validation"

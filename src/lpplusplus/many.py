@@ -82,12 +82,21 @@ def fit_many(
         probe._adopt(template)._fit_task(task)
         return probe
 
+    def fit_named(number: int) -> LPPlusPlus:
+        try:
+            return fit_one(rows[number], held[number])
+        except ValueError as error:
+            raise ValueError(f"supports[{number}]: {error}") from error
+
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0: give a number of tasks to run at once, or -1 for as many as BLAS has threads.")
+    numbers = range(len(rows))
     if _arrays.is_foreign(images):
-        return [fit_one(*task) for task in zip(rows, held, strict=True)]
+        return [fit_named(number) for number in numbers]
     with single_threaded_blas() as allowed:
         workers = allowed if n_jobs is None else n_jobs if n_jobs > 0 else max(1, allowed + 1 + n_jobs)
         with ThreadPoolExecutor(workers) as threads:
-            return list(threads.map(fit_one, rows, held))
+            return list(threads.map(fit_named, numbers))
 
 
 def _rows(index: Any, name: str, images: Array) -> Array:

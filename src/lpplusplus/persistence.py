@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -39,13 +39,14 @@ class ModelFormatError(ValueError):
 def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when it is complete; an interrupted write leaves no trace."""
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
+    name = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(name, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -68,7 +69,7 @@ def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict
         "parameters": _jsonable_parameters(estimator),
         "classes": _encode_classes(estimator.classes_),
         "fitted": estimator._scalars_to_save(),
-        "metadata": metadata if metadata is not None else getattr(estimator, "metadata_", {}),
+        "metadata": _plain(metadata if metadata is not None else getattr(estimator, "metadata_", {})),
     }
     # One entry, since safetensors writes several in any order and equal classifiers should be equal files.
     header = canonical_json({"version": VERSION, "digest": _digest(arrays, model), "model": model})
@@ -89,9 +90,11 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     try:
         header = json.loads(text)
         version, digest, model = header["version"], header["digest"], header.get("model")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFormatError(f"{path} has a damaged header ({error!r}): restore it from a copy.") from error
-    if version != VERSION:
+    if type(version) is not int or version < VERSION:
+        raise ModelFormatError(f"{path} has a damaged header (version {version!r}): restore it from a copy.")
+    if version > VERSION:
         raise ModelFormatError(
             f"{path} has format version {version}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
         )
@@ -106,7 +109,7 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
         estimator._check_parameters()
         estimator._restore(arrays, model["fitted"], len(classes))
         estimator.metadata_ = model["metadata"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFormatError(f"{path} does not describe a classifier of this version: {error!r}.") from error
     estimator.classes_ = classes
     return estimator
@@ -130,11 +133,18 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
             header = (file.metadata() or {}).get(KEY)
             if header is None:
                 raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+            return {name: _tensor(file, name, path) for name in file.keys()}, header  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise ModelFormatError(
             f"{path} is not a whole safetensors file ({error}): it is truncated, damaged or of another kind."
         ) from error
+
+
+def _tensor(file: Any, name: str, path: Path) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(file.get_tensor(name))
+    except (TypeError, AttributeError) as error:  # bfloat16 and the like, which numpy does not have.
+        raise ModelFormatError(f"{path}: {name} has numbers of a kind that no classifier has ({error}).") from error
 
 
 def canonical_json(value: Any) -> str:
@@ -151,9 +161,19 @@ def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
     return digest.hexdigest()
 
 
+def _plain(metadata: Any) -> Any:
+    """What JSON makes of `metadata`: keys become strings, and only then is their order that of the file."""
+    try:
+        return json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"metadata cannot be saved ({error}): use dictionaries, lists, strings, finite numbers, booleans and None."
+        ) from error
+
+
 def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Labels with their dtype, since 1, "1" and True are different labels."""
-    labels = classes.tolist()
+    labels = [label.item() if isinstance(label, np.generic) else label for label in classes.tolist()]
     if not all(isinstance(label, str | bool | int | float) for label in labels):
         raise ValueError(
             f"labels of type {type(labels[0]).__name__} cannot be saved: use strings, whole numbers or booleans."
@@ -165,7 +185,10 @@ def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
     dtype = np.dtype(encoded["dtype"])
     if dtype.kind not in "OUbiuf":
         raise ValueError(f"labels of dtype {dtype} are not supported")
-    return np.array(encoded["labels"], dtype=dtype)
+    labels = encoded["labels"]
+    if not all(isinstance(label, str | bool | int | float) for label in labels) or len(set(labels)) != len(labels):
+        raise ValueError("labels are not a list of different strings or numbers")
+    return np.array(labels, dtype=dtype)
 
 
 def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
@@ -181,15 +204,11 @@ def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Encoder):
         return value.spec
+    if isinstance(value, tuple | list):
+        return [_jsonable(part) for part in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:
     """Undo JSON's only loss here: tuples come back as lists."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from . import _arrays, _checks
 from ._arrays import Array
@@ -182,7 +183,8 @@ class LPPlusPlus(FewShotClassifier):
         recipe = self._resolved()
         uses_text = task.text is not None and recipe.alpha != "none"
         if not uses_text:
-            _checks.check_every_class_has_examples(task, self.classes_)
+            remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
+            _checks.check_every_class_has_examples(task, self.classes_, remedy)
         fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
         self.coef_ = fitted.effective
         self.alpha_ = fitted.weights.alpha
@@ -196,7 +198,11 @@ class LPPlusPlus(FewShotClassifier):
         self.learning_rate_ = fitted.learning_rate
 
     def _count_parameters(self) -> int:
-        return 0 if self.updates == 0 else super()._count_parameters()
+        recipe = self._resolved()
+        if recipe.updates == 0:
+            return 0
+        learns_alpha = self.alpha_ is not None and recipe.alpha == "learned"
+        return len(self.classes_) * (self.n_features_in_ + learns_alpha + recipe.intercept)
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:
         super()._restore(arrays, scalars, n_classes)
@@ -206,6 +212,7 @@ class LPPlusPlus(FewShotClassifier):
     @property
     def prototypes_(self) -> Array:
         """The visual part of the weights, w_k = coef_ - α_k t_k."""
+        check_is_fitted(self)
         if self.text_ is None:
             return self.coef_
         return self.coef_ - self.alpha_[:, None] * self.text_  # type: ignore[index]

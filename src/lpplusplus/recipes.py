@@ -63,11 +63,12 @@ class Recipe:
             case "block-mm":
                 return BlockMM(updates, self.cycle, **steps)
             case "heavy-ball":
+                alpha["learn_alpha"] &= self.cycle[1] > 0
                 return HeavyBall(updates, alpha_every=self.cycle[0], **taus, **alpha)
             case "gradient-descent":
                 return GradientDescent(updates, learning_rate, **steps)
             case "adam":
-                return Adam(updates, learning_rate, **steps)
+                return Adam(updates, learning_rate, **taus, **alpha)
             case _:
                 return LBFGS(updates, **alpha)
 

@@ -52,6 +52,8 @@ class History:
     @classmethod
     def from_lists(cls, columns: dict[str, list[float | None]]) -> History:
         """The inverse of `as_lists`."""
+        if not all(isinstance(x, int | float | None) for column in columns.values() for x in column):
+            raise ValueError("the history has entries that are not numbers")
         nan = float("nan")
         return cls(**{k: [nan if x is None else x for x in v] for k, v in columns.items()})  # type: ignore[arg-type]
 

@@ -149,6 +149,11 @@ class _Beginner:
             bound = 1 / math.sqrt(support.dim)
             draw = np.random.default_rng(self._seed).uniform(-bound, bound, k)
             intercept = _arrays.like(draw, F, dtype=F.dtype)
+        if recipe.w_init == "random" or recipe.intercept:
+            # A class without examples keeps its text score alone.
+            present = _arrays.cast(support.counts > 0, F.dtype)
+            W = W * present[:, None]
+            intercept = None if intercept is None else intercept * present
         return Weights(W, alpha, intercept)
 
     def _alpha(self, support: Support, sums: Array, rng: np.random.Generator) -> Array:

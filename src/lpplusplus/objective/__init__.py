@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import _arrays
 from .._arrays import Array, like
 from .base import Evaluation, Objective, Point, Support, Watch, Weights, rows_per_chunk
 from .primal import PrimalObjective
@@ -110,6 +111,9 @@ def _at(
 ) -> tuple[PrimalObjective, Point]:
     if (alpha is None) != (text is None):
         raise ValueError("alpha and text belong together: give both or neither")
+    F, y, n_classes = _arrays.cast(F, _arrays.working_dtype(F)), like(y, F), W.shape[0]
+    if bool(((y < 0) | (y >= n_classes)).any()):
+        raise ValueError(f"y has labels from {int(y.min())} to {int(y.max())}, but W has {n_classes} rows, 0 to K - 1")
     text, alpha, intercept, W = (None if x is None else like(x, F, dtype=F.dtype) for x in (text, alpha, intercept, W))
-    objective = PrimalObjective(Support.of(F, y, W.shape[0], text), freeze=False)
+    objective = PrimalObjective(Support.of(F, y, n_classes, text), freeze=False)
     return objective, objective.at(Weights(W, alpha, intercept))

@@ -41,7 +41,6 @@ class Adam:
     epsilon: float = 1e-8
     tau_w: float = 1.0
     tau_alpha: float = 16.0
-    certified: bool = False
     learn_alpha: bool = True
     coordinates = "weights"
 
@@ -52,11 +51,7 @@ class Adam:
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
         rate = self.learning_rate or lipschitz_step(
-            objective,
-            tau_w=self.tau_w,
-            tau_alpha=self.tau_alpha,
-            certified=self.certified,
-            learn_alpha=learn_alpha,
+            objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha
         )
         moments = {
             name: _Moments(block, self.beta, self.epsilon)

@@ -33,7 +33,7 @@ class BlockMM:
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
         if self.certified:
-            constants = certified_constants(objective)
+            constants = certified_constants(objective, intercept=point.intercept is not None)
             w_step, alpha_step = step_size(constants.w), step_size(constants.alpha)
         else:
             w_step = step_size(visual_constant(objective, self.tau_w))

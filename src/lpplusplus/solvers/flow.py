@@ -50,7 +50,7 @@ def times(end: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Flow:
-    """The flow up to the time that `updates` of block-MM with this `cycle` would take it.
+    """The flow up to the time that `updates` of block-MM with this `cycle` would take it, those on α included.
 
     An update of its own is one time point. α and the intercept flow along, each at the pace of its own block.
     """

@@ -9,17 +9,18 @@ from ..objective import Objective, Point
 from .base import Iterate, Observer
 
 
-def lipschitz_step(
-    objective: Objective, *, tau_w: float, tau_alpha: float, certified: bool, learn_alpha: bool
-) -> float:
-    """One over the curvature of all blocks moved together: the paper's max(γ_w, γ_α), or a bound that holds."""
-    if not learn_alpha:
-        gamma = visual_constant(objective, 2.0 if certified else tau_w)
-    elif certified:
-        gamma = certified_constants(objective).joint
-    else:
-        gamma = max(visual_constant(objective, tau_w), text_constant(objective, tau_alpha))
+def lipschitz_step(objective: Objective, *, tau_w: float, tau_alpha: float, learn_alpha: bool) -> float:
+    """One over the paper's curvature of all blocks moved together, max(γ_w, γ_α)."""
+    gamma = visual_constant(objective, tau_w)
+    if learn_alpha:
+        gamma = max(gamma, text_constant(objective, tau_alpha))
     return float(step_size(gamma))
+
+
+def certified_step(objective: Objective, *, learn_alpha: bool, intercept: bool) -> float:
+    """The same from a bound that holds."""
+    constants = certified_constants(objective, intercept=intercept)
+    return float(step_size(constants.joint if learn_alpha else constants.w))
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,12 @@ class GradientDescent:
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
-        length = self.learning_rate or lipschitz_step(
-            objective,
-            tau_w=self.tau_w,
-            tau_alpha=self.tau_alpha,
-            certified=self.certified,
-            learn_alpha=learn_alpha,
-        )
+        if self.learning_rate is not None:
+            length = self.learning_rate
+        elif self.certified:
+            length = certified_step(objective, learn_alpha=learn_alpha, intercept=point.intercept is not None)
+        else:
+            length = lipschitz_step(objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha)
         unit = length * visual_constant(objective, 1.0)
         for update in range(self.updates + 1):
             last = update == self.updates
