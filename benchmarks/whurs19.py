@@ -60,7 +60,13 @@ def folder() -> Path:
 
 def load(encoder: str) -> Features:
     """Features of one encoder."""
-    with np.load(folder() / f"clip_{encoder}.npz") as archive:
+    file = folder() / f"clip_{encoder}.npz"
+    if not file.exists():
+        raise SystemExit(
+            f"{file} is not there: these are real CLIP features, which are not part of the repository. Set LPP_DATA "
+            f"to the folder that has whurs19/clip_rn50.npz and its siblings."
+        )
+    with np.load(file) as archive:
         prompt = archive["prompts"].tolist().index(PROMPT)
         arrays = archive["images"], archive["labels"], archive["text"][prompt]
     return Features(arrays[0].astype(np.float32), arrays[1].astype(np.int64), arrays[2].astype(np.float32))
@@ -145,6 +151,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=10, help="tasks for each number of shots")
     parser.add_argument("--json", action="store_true", help="every accuracy as JSON instead of tables of means")
     options = parser.parse_args(arguments)
+    if options.seeds < 2:
+        parser.error("--seeds must be at least 2: one task has no spread")
     seeds = range(1, options.seeds + 1)
     encoders = ENCODERS if options.encoder == "all" else (options.encoder,)
     with Progress(console=Console(stderr=True)) as progress:

@@ -450,7 +450,7 @@ def test_feature_files_with_splits_and_names_as_labels(tmp_path, suffix, words):
     ({"images": None}, "expected 'images', 'labels' and 'text'"),
     ({"text": None}, "expected 'images', 'labels' and 'text'"),
     ({"labels": None}, "labels are missing"),
-    ({"images": np.full((12, 5), np.nan)}, "not finite"),
+    ({"images": np.full((12, 5), np.nan)}, "NaN or infinity in row 0"),
     ({"images": np.ones((12, 5), int)}, "expected real numbers"),
     ({"images": np.ones((12, 2, 5))}, "expected .n, D."),
     ({"images": np.ones((12, 4))}, "have 4 dimensions"),

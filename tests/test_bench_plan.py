@@ -1,5 +1,7 @@
 """Plans: what may stand in them, and what they come to."""
 
+from pathlib import Path
+
 import pytest
 
 from lpplusplus.bench.cell import build
@@ -23,6 +25,14 @@ def test_shipped_plans_can_be_built(name):
     for cell in plan.cells(plan.datasets[0], plan.backbones[0]):
         if cell.seed == 1 and cell.estimator not in ("CoOp", "PLOT", "KgCoOp", "ProGrad"):
             build(cell)._check_parameters()
+
+
+def test_the_plan_of_the_docs(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    (tmp_path / "plan.toml").write_text(page.split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    assert len(read_plan(tmp_path / "plan.toml")) == 2 * 3 * 3 * 10
+    with pytest.raises(PlanError, match="there is no file 'other.toml'"):
+        read_plan("other.toml")
 
 
 def test_the_papers_plan():

@@ -181,6 +181,32 @@ def test_a_missing_data_set_fails_its_own_cells_only(root, tmp_path):
     assert "DTD is not complete" in results.rows(failed=True)[0].traceback
 
 
+def test_what_the_command_says_when_data_are_missing(tmp_path):
+    """Each data set once, in its error's own words, without a table of dashes; programs get all of it."""
+    from commands import run
+
+    done = run("bench", "paper", "-o", tmp_path / "r", "--tasks", 1, "-j", 1)
+    assert done.returncode == 1
+    assert "Mean test accuracy" not in done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("lpp: failed: ")]
+    assert len(lines) == 11
+    assert "lpp: failed: Caltech101 is looked for below --root" in done.stderr
+    told = json.loads(run("bench", "paper", "-o", tmp_path / "r", "--tasks", 1, "-j", 1, "--json").stdout)
+    assert {one["mean"] for one in told["averages"]} == {None}
+    assert told["failed"] == len(told["failures"]) == told["cells"]
+
+
+def test_a_plan_that_needs_torch_says_so_first(tmp_path, monkeypatch):
+    from lpplusplus.cli import bench
+
+    plan = read_plan("demo")
+    bench._check_packages(plan)
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"CLIP-Adapter.* train with torch, which is not installed.*\[bench\]"):
+        bench._check_packages(plan)
+    bench._check_packages(read_plan("demo", methods=["Zero-shot", "LP++ (default)"]))
+
+
 def test_a_method_never_sees_a_test_image(root, tmp_path, monkeypatch):
     """A spy in the place of an estimator: none of what it is given is in the test set."""
     seen = []

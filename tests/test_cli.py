@@ -206,6 +206,27 @@ def test_embed_and_inspect(trained, work):
     assert "blue star, fish, red star" in lpp("inspect", model)
 
 
+def test_a_store_of_other_images_is_not_lost(trained, work, tmp_path):
+    shutil.copytree(trained[1], tmp_path / "f")
+    done = run("embed", work / "test", "-o", tmp_path / "f", "--json")
+    assert json.loads(done.stdout)["computed"] == 6
+    assert "held the embeddings of 18 other images" in done.stderr
+    assert ask("embed", work / "photos", "-o", tmp_path / "f")["computed"] == 0
+
+
+def test_validation_images_that_were_trained_on(photos, work, tmp_path):
+    done = run("train", photos, "-o", tmp_path / "x.lpp", "--val", photos, "--json")
+    assert "18 of 18 validation images are among the training images" in done.stderr
+    assert run("train", photos, "-o", tmp_path / "x.lpp", "--val", work / "test", "--json").stderr == ""
+
+
+def test_a_class_with_a_single_image_is_named(photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "few")
+    for path in sorted((tmp_path / "few" / "fish").iterdir())[1:]:
+        path.unlink()
+    assert "not measured: fish has a single image, and" in lpp("train", tmp_path / "few", "-o", tmp_path / "x.lpp")
+
+
 def test_encoders():
     rows = ask("encoders")
     assert [row["scheme"].split(":")[0] for row in rows] == ["embedded", "onnx", "open_clip", "https"]
@@ -228,6 +249,19 @@ def test_demo(tmp_path):
     for name in ("photos", "test", "shapes.lpp", "confusion.png", "reliability.png", "photos.features"):
         assert (tmp_path / "demo" / name).exists()
     assert "name a new or empty folder" in usage("demo", "--keep", tmp_path / "demo")
+
+
+def test_a_demo_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
+    from lpplusplus.cli import demo
+
+    def stopped(photos, test):
+        write_demo(photos, 1, size=32)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_draw", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        demo.demo(keep=tmp_path / "kept")
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "lp++"])
@@ -305,14 +339,15 @@ def bad(work):
     return folder
 
 
-def test_bad_images_stop(bad, work):
+def test_bad_images_stop(bad, trained, work):
     """By default; and a classifier that was there stays as it was."""
     output = work / "kept.lpp"
-    output.write_bytes(b"as it was")
+    shutil.copyfile(trained[0], output)
     said = complaint("train", bad, "-o", output)
     assert str(bad / "fish" / "0001.jpg") in said
     assert "truncated" in said
-    assert output.read_bytes() == b"as it was"
+    assert "--on-error skip" in said
+    assert output.read_bytes() == trained[0].read_bytes()
     assert sorted(path.name for path in work.glob("*kept.lpp*")) == ["kept.lpp"]
     assert "is not a JPEG" in complaint("embed", bad / "red_star", "-o", work / "f", "--no-labels")
 
@@ -343,6 +378,9 @@ def test_wrong_command_lines(trained, photos, work):
     assert "does not exist: make it first" in usage("train", photos, "-o", work / "no" / "x.lpp")
     assert "is also an input" in usage("train", work / "list.csv", "-o", manifest(work / "list.csv", []))
     assert "named like an image" in usage("train", photos, "-o", photos / "fish" / "0000.jpg")
+    (work / "script.py").write_text("print(1)")
+    assert "is not a classifier: name another file" in usage("train", photos, "-o", work / "script.py")
+    assert (work / "script.py").read_text() == "print(1)"
     assert "choose one of --json and --csv" in usage("predict", model, photos, "--json", "--csv")
     assert "name a single folder, or images" in usage("predict", model, photos, work / "test")
     assert "equal to 1" in usage("train", photos, "-o", work / "x.lpp", "--shots", "0")
@@ -368,6 +406,17 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     assert json.loads(said.stdout)["encoder"] is None
     assert "--template has no use" in said.stderr
     assert not (work / "x.lpp").exists()
+    np.save(tmp_path / "lone.npy", np.eye(4))
+    assert "np.savez(" in complaint("train", tmp_path / "lone.npy", "-o", tmp_path / "x.lpp")
+    bad = np.eye(4)
+    bad[2, 1] = np.nan
+    np.savez(tmp_path / "nan.npz", embeddings=bad, labels=[0, 1, 0, 1])
+    assert "NaN or infinity in row 2 (1 such" in complaint("train", tmp_path / "nan.npz", "-o", tmp_path / "x.lpp")
+    np.savez(tmp_path / "object.npz", embeddings=np.eye(4), labels=np.array(list("abab"), dtype=object))
+    assert "labels.astype(str)" in complaint("train", tmp_path / "object.npz", "-o", tmp_path / "x.lpp")
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    shutil.copytree(photos / "fish", tmp_path / "empty" / "fish")
+    assert "--allow-empty" in complaint("train", tmp_path / "empty", "-o", tmp_path / "x.lpp")
 
 
 def test_broken_and_foreign_models(trained, photos, work):

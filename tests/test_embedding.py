@@ -139,6 +139,38 @@ def test_a_shorter_list_leaves_no_shard_behind(photos, tmp_path):
     assert content(store) == content(tmp_path / "fresh")
 
 
+def test_another_list_does_not_cost_what_the_store_held(photos, tmp_path):
+    """Somebody names the wrong store, notices, and goes back: nothing is computed twice, and nothing stays behind."""
+    other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
+    first = embed(from_folder(photos), ToyEncoder(), store=store)
+    before = content(store)
+    wrong = embed(from_folder(other), ToyEncoder(), store=store)
+    assert (wrong.computed, wrong.left_aside) == (9, 27)
+    again = embed(from_folder(other), ToyEncoder(), store=store)
+    assert (again.computed, again.left_aside) == (0, 0)  # Told once; kept all the same.
+    back = embed(from_folder(photos), ToyEncoder(), store=store)
+    assert (back.computed, back.left_aside) == (0, 9)
+    assert np.array_equal(back.X, first.X)
+    kept = content(store)
+    assert {name: kept[name] for name in before} == before
+    assert sum(name.startswith("replaced/") for name in kept) == 2  # The nine pictures of the other list.
+
+
+def test_another_list_after_an_interruption(photos, tmp_path):
+    """A run on the wrong store that is stopped half-way and goes on does not cost what the store held either."""
+    other, store = make_folder(tmp_path / "other", {"z": 20}, start=900), tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(), store=store)
+
+    def stop(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(from_folder(other), ToyEncoder(), store=store, progress=stop)
+    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
 def test_identical_pictures_are_computed_once(photos, tmp_path):
     twin = (photos / "a/000.png").read_bytes()
     for name in ("a/001.png", "a/002.png", "b_c/013.png"):

@@ -369,7 +369,7 @@ class TestArrays:
             ({"embeddings": X[0]}, r"shape \(3,\), expected real numbers of shape \(n, D\) or \(n, V, D\)"),
             ({"embeddings": X.astype(int)}, "int64"),
             ({"embeddings": X[:0]}, r"shape \(0, 3\)"),
-            ({"embeddings": X * np.nan}, "not finite"),
+            ({"embeddings": X * np.nan}, "NaN or infinity in row"),
             ({"embeddings": X, "labels": [1, 2]}, r"labels are int64 of shape \(2,\), expected 4"),
             ({"embeddings": X, "labels": [0.5] * 4}, "labels are float64"),
             ({"embeddings": X, "labels": [0, 1, 2, 3], "classes": ["a", "b"]}, "from 0 to 3 are not positions in 2"),

@@ -61,6 +61,8 @@ class Embedded:
         Why pictures are missing, in their order.
     reused, computed
         How many embeddings came from the store or from an identical picture, and how many from the encoder.
+    left_aside
+        How many embeddings of another list the store held; they are now in its folder `replaced`.
     """
 
     X: NDArray[np.float32]
@@ -73,6 +75,7 @@ class Embedded:
     skipped: list[ImageError] = field(default_factory=list)
     reused: int = 0
     computed: int = 0
+    left_aside: int = 0
 
 
 def embed(
@@ -96,7 +99,8 @@ def embed(
         With what.
     store
         Folder of a feature store, which afterwards holds just these images; what it has is not computed again. If this
-        is interrupted, finished shards stay, and the next call goes on from there.
+        is interrupted, finished shards stay, and the next call goes on from there. Embeddings of another list, without
+        an image of this one, are set aside and not removed.
     views
         0 for the centre crop, else how many random crops of each image.
     on_error
@@ -126,10 +130,11 @@ def embed(
     writer = None if store is None else StoreWriter(store, settings, run.listed)
     with quiet_pillow(), writer or nullcontext():
         run.all(writer, workers or joblib.cpu_count())
+        left_aside = 0
         if writer is None:
             X = np.concatenate(run.parts)
         else:
-            writer.finish(images.classes, images.names, images.labels is not None)
+            left_aside = writer.finish(images.classes, images.names, images.labels is not None)
             X = FeatureStore(writer.path).load().X
     positions = np.array(run.positions, np.intp)
     return Embedded(
@@ -143,6 +148,7 @@ def embed(
         [*images.problems, *run.skipped],
         run.reused,
         run.computed,
+        left_aside,
     )
 
 

@@ -62,6 +62,7 @@ class Gathered:
     skipped : pictures left out, and why
     ignored : files passed over that are no pictures
     reused, computed : embeddings from a store, and from the encoder
+    left_aside : embeddings of another list that the store held, now in its folder `replaced`
     """
 
     X: NDArray[np.float32]
@@ -76,6 +77,7 @@ class Gathered:
     ignored: int = 0
     reused: int = 0
     computed: int = 0
+    left_aside: int = 0
 
     def __len__(self) -> int:
         return len(self.X)
@@ -172,6 +174,7 @@ def gather(
         ignored=images.ignored,
         reused=found.reused,
         computed=found.computed,
+        left_aside=found.left_aside,
     )
 
 

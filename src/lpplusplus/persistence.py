@@ -115,6 +115,15 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     return estimator
 
 
+def is_classifier(path: str | PathLike[str]) -> bool:
+    """Whether a file is one that `save` wrote, by its header alone."""
+    try:
+        _read(Path(path))
+    except (ModelFormatError, OSError):
+        return False
+    return True
+
+
 def _registry() -> dict[str, type[FewShotClassifier]]:
     from . import methods, prompts
     from .probe import LPPlusPlus

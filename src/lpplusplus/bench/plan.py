@@ -140,9 +140,8 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
     elif shipped.is_file():
         text = shipped.read_text(encoding="utf-8")
     else:
-        raise PlanError(
-            f"there is no plan {os.fspath(path)!r}: name a .toml file, or one of {', '.join(shipped_plans())}."
-        )
+        missing = "there is no file" if os.fspath(path).endswith(".toml") else "there is no plan"
+        raise PlanError(f"{missing} {os.fspath(path)!r}: name a .toml file, or one of {', '.join(shipped_plans())}.")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +58,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            complain("interrupted; nothing half-written is left, and finished embeddings of a store are kept.")
+            warnings.simplefilter("ignore")  # joblib's, of tasks that were cut off: that is what was asked for.
+            kept = "cells are" if command.__module__ == bench.__name__ else "embeddings of a store are"
+            complain(
+                f"interrupted; nothing half-written is left, and finished {kept} kept: the same command goes on "
+                f"from there."
+            )
             raise typer.Exit(130) from None
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Nobody reads on: exit without a word.
@@ -65,10 +71,17 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if options.get("debug"):
                 traceback.print_exc()
-            complain(_what(error))
+            complain(_what(error) + _way_out(error, options))
             raise typer.Exit(1) from None
 
     return run
+
+
+def _way_out(error: Exception, options: dict[str, Any]) -> str:
+    from ..pixels.decoding import ImageError
+
+    skippable = isinstance(error, ImageError) and "on_error" in options
+    return " (--on-error skip goes on without such images.)" if skippable else ""
 
 
 def _what(error: Exception) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..bench.plan import Plan
     from ..bench.report.statistics import Average
-    from ..bench.results import Results
+    from ..bench.results import Results, Row
     from ..bench.runner import Summary
 
 Root = Annotated[
@@ -36,6 +38,10 @@ Tasks = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--tasks", min=1, help="Tasks for each number of shots, instead of the plan's."),
 ]
+
+
+REASONS = 12
+"""Of failures to print."""
 
 
 class Format(str, Enum):
@@ -63,7 +69,7 @@ def run(
     """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing."""
     from ..bench.plan import read_plan
 
-    _run(read_plan(plan, **_changes(tasks)), output, root, jobs, as_json, tuple(catalog or ()))
+    raise typer.Exit(_run(read_plan(plan, **_changes(tasks)), output, root, jobs, as_json, tuple(catalog or ())))
 
 
 def paper(
@@ -87,10 +93,11 @@ def demo(
     from ..bench.results import Results
 
     plan = read_plan("demo", **_changes(tasks))
-    _run(plan, output, None, jobs, as_json)
+    failed = _run(plan, output, None, jobs, as_json)
     file = write_report(Results(output, create=False), output / "report", "html", planned=plan.all_cells())
     if not as_json:
         say("report: [bold]{}[/]", file)
+    raise typer.Exit(failed)
 
 
 def report(
@@ -157,11 +164,13 @@ def datasets(
     if as_json:
         show_json(rows)
         return
-    shown = table("", "name", "classes", "folder", "here", "what to do", right=("classes",))
+    shown = table("", "name", "classes", "folder", "here", right=("classes",))
     for row in rows:
-        todo = "" if row["usable"] else " ".join(part for part in (row["problem"], row["advice"]) if part)
-        add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–", todo)
+        add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–")
     out().print(shown)
+    for row in rows:
+        if not row["usable"]:
+            say("[bold]{}[/]: {}", row["name"], " ".join(part for part in (row["problem"], row["advice"]) if part))
 
 
 def _changes(tasks: int | None) -> dict[str, int]:
@@ -170,7 +179,9 @@ def _changes(tasks: int | None) -> dict[str, int]:
 
 def _run(
     plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, catalogs: tuple[Path, ...] = ()
-) -> None:
+) -> int:
+    """Run what is missing and tell of it; 1 where a cell failed."""
+    _check_packages(plan)
     from ..bench.problems import Sources
     from ..bench.results import Results
     from ..bench.runner import run_plan
@@ -182,26 +193,39 @@ def _run(
             results,
             Sources(root, output / "features", catalogs),
             n_jobs=jobs,
-            progress=lambda done, total, _: progress(done, total),
+            progress=progress,
         )
-    _tell(plan, results, summary, as_json)
+    return _tell(plan, results, summary, as_json)
 
 
-def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None:
+def _check_packages(plan: Plan) -> None:
+    """Refuse before anything is embedded, not after."""
+    import lpplusplus
+
+    kinds = {one.name: getattr(lpplusplus, one.estimator, None) for one in plan.methods}
+    training = [name for name, kind in kinds.items() if getattr(kind, "needs_torch", False)]
+    if training and find_spec("torch") is None:
+        raise ValueError(
+            f"{', '.join(training)} of this plan train with torch, which is not installed: pip install "
+            f'"lpplusplus[bench]" (in a clone of the repository, ".[bench]"), or write a plan without them.'
+        )
+
+
+def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> int:
     from ..bench.report.statistics import average, summarise
 
     planned = {cell.key: cell for cell in plan.all_cells()}
     rows = [row for row in results.rows() if row.cell.key in planned]
     failures = [row for row in results.rows(failed=True) if row.cell.key in planned]
+    averages = average(summarise(rows, failures, planned.values()), together=True)
     if as_json:
         show_json(
             {
                 **vars(summary),
+                "averages": [_as_dict(one) for one in averages],
                 "overhead": summary.overhead,
                 "results": str(results.path),
-                "failures": [
-                    {"cell": vars(row.cell), "error": row.traceback.strip().splitlines()[-1]} for row in failures
-                ],
+                "failures": [{"cell": vars(row.cell), "error": _reason(row)} for row in failures],
             }
         )
     else:
@@ -215,14 +239,25 @@ def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> None
             f"{summary.method_seconds:.0f}",
             summary.failed,
         )
-        averages = average(summarise(rows, failures, planned.values()), together=True)
-        for backbone in plan.backbones:
+        for backbone in plan.backbones if rows else ():
             _averages(backbone, plan.shots, averages)
-    reasons = {row.traceback.strip().splitlines()[-1] for row in failures}
-    for reason in sorted(reasons)[:5]:
+    reasons = sorted({_reason(row) for row in failures})
+    for reason in reasons[:REASONS]:
         warn(f"failed: {reason}")
-    if failures:
-        raise typer.Exit(1)
+    if len(reasons) > REASONS:
+        warn(f"… and {len(reasons) - REASONS} other reasons, which --json has.")
+    return 1 if failures else 0
+
+
+def _reason(row: Row) -> str:
+    """Why a cell failed, in its error's own words; a Python class is named only where it is not ours."""
+    last = row.traceback.strip().splitlines()[-1]
+    return re.sub(r"^lpplusplus[\w.]*: ", "", last)
+
+
+def _as_dict(one: Average) -> dict[str, Any]:
+    kept = ("backbone", "method", "shots", "datasets", "complete", "mean", "deviation", "fit_seconds")
+    return {name: getattr(one, name) for name in kept}
 
 
 def _averages(backbone: str, shots: Sequence[int], averages: Sequence[Average]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,8 @@ from rich.text import Text
 
 WIDTH = 140
 """Where there is no terminal to ask."""
+SECONDS_BETWEEN_LINES = 20
+"""Of progress, where there is no terminal to draw a bar on."""
 
 
 def out() -> Console:
@@ -74,15 +77,34 @@ def percent(part: float | None) -> str:
     return "–" if part is None else f"{100 * part:.1f} %"
 
 
+Told = Callable[..., None]
+"""Called as `told(done, total)`, or `told(done, total, what)` with what is being done now."""
+
+
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error; the function it gives is told `(done, total)`."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def bar(what: str) -> Iterator[Told]:
+    """A progress bar on standard error, or a line now and then where there is no terminal."""
     console = err()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    if not console.is_terminal:
+        yield _lines(what)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
 
-        def told(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+        def told(done: int, total: int, now: str = what) -> None:
+            progress.update(task, completed=done, total=total, description=escape(plain(now)))
 
         yield told
+
+
+def _lines(what: str) -> Told:
+    last = time.monotonic()
+
+    def told(done: int, total: int, now: str = what) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            warn(f"{now}: {done} of {total}")
+
+    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated, Optional
@@ -31,7 +32,12 @@ def demo(
         if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
             raise typer.BadParameter(f"{keep} is there already: name a new or empty folder.", param_hint="--keep")
         keep.mkdir(parents=True, exist_ok=True)
-        _run(keep, as_json, kept=True)
+        try:
+            _run(keep, as_json, kept=True)
+        except BaseException:
+            for path in keep.iterdir():  # It was empty, so all of this is ours.
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            raise
         return
     with tempfile.TemporaryDirectory(prefix="lpp-demo-") as folder:
         _run(Path(folder), as_json, kept=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json
-from .options import Debug, Errors, Json, OnError, Spec, Views, report_skipped
+from .options import Debug, Errors, Json, OnError, Spec, Views, report_left_aside, report_skipped
 
 
 def embed(
@@ -30,6 +30,7 @@ def embed(
     opened = open_encoder(encoder)
     with bar("Embedding") as progress:
         found = embed_images(images, opened, store=output, views=views, on_error=on_error.value, progress=progress)
+    report_left_aside(found.left_aside, output)
     skipped = report_skipped(found.skipped)
     if as_json:
         show_json(

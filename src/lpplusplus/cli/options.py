@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..pixels.decoding import ImageError
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
 Spec = Annotated[
     str,
@@ -39,6 +39,15 @@ class OnError(str, Enum):
 
 Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about a bad image.")]
 Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
+
+
+def report_left_aside(count: int, store: Path) -> None:
+    """Warn of embeddings that the store held of other images."""
+    if count:
+        warn(
+            f"{store} held the embeddings of {count} other images, and none of these. They are kept in "
+            f"{store / 'replaced'}, where embedding those images again finds them; give each list a store of its own."
+        )
 
 
 def report_skipped(skipped: Sequence[ImageError]) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .options import Debug, Errors, Json, OnError, Spec, Views, report_skipped
+from .demo import CLIP
+from .options import Debug, Errors, Json, OnError, Spec, Views, report_left_aside, report_skipped
 
 if TYPE_CHECKING:
     from ..images import ImageClassifier
@@ -84,9 +85,12 @@ def train(
         on_error=on_error.value,
     )
     names = None if classes is None else read_class_names(classes)
-    with bar("Embedding") as progress:
+    with bar("Embedding and training") as progress:
         clf.progress = progress
         clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
+    if store is not None:
+        report_left_aside(clf.support_.left_aside, store)
+    _warn_of_copies(clf)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
@@ -101,6 +105,7 @@ def train(
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """Refuse a place where the classifier cannot be written, or where it would destroy what it is made from."""
+    from ..persistence import is_classifier
     from ..sources import EXTENSIONS
 
     problem = None
@@ -112,8 +117,23 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
         problem = f"{output} is also an input: name another file, such as {output.with_suffix('.lpp')}."
     elif output.suffix.lower() in EXTENSIONS:
         problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
+    elif output.exists() and not is_classifier(output):
+        problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
     if problem is not None:
         raise typer.BadParameter(problem, param_hint="-o")
+
+
+def _warn_of_copies(clf: ImageClassifier) -> None:
+    """Validation images that were trained on make any classifier look good."""
+    if clf.validation_ is None:
+        return
+    seen = {row.tobytes() for row in clf.support_.rows}
+    copies = sum(row.tobytes() in seen for row in clf.validation_.rows)
+    if copies:
+        warn(
+            f"{copies} of {len(clf.validation_)} validation images are among the training images: what is measured on "
+            f"them says nothing about new ones."
+        )
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
@@ -122,7 +142,13 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
     say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)
     if insight.accuracy is None:
-        say("Accuracy not measured: a class has a single image, and there are no validation images (--val).")
+        labels = support.labels.tolist() if support.labels is not None else []
+        single = [label for label in support.classes if labels.count(label) == 1]
+        say(
+            "Accuracy not measured: {} has a single image{}, and there are no validation images (--val).",
+            single[0] if single else "a class",
+            f", as have {len(single) - 1} other classes" if len(single) > 1 else "",
+        )
     else:
         shown = table("", f"accuracy by {insight.measured}", "", right=("",))
         if insight.zero_shot_accuracy is not None:
@@ -148,7 +174,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
             twins.likeness,
         )
     if clf.origin_ is not None and clf.origin_.spec == "embedded":
-        say("The embedded encoder is a demonstration model: for real photos name a CLIP model (lpp encoders).")
+        say(f"The embedded encoder is a demonstration model: for real photos name a CLIP model, such as -e {CLIP}.")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:

@@ -97,7 +97,11 @@ def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         if isinstance(error, SourceError):
             raise
-        raise SourceError(f"{path} is damaged or holds Python objects, which are never loaded ({error}).") from error
+        if "allow_pickle" in str(error):
+            raise SourceError(
+                f"{path} holds Python objects, which are never loaded: save labels as text, labels.astype(str)."
+            ) from error
+        raise SourceError(f"{path} is damaged ({error}): write it again.") from error
 
 
 def _safetensors(path: Path, names: Sequence[str], lists: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -123,9 +127,18 @@ def _numbers(array: NDArray[Any], name: str, path: Path, dimensions: tuple[int, 
         shape = " or ".join({2: "(n, D)", 3: "(n, V, D)"}[d] for d in dimensions)
         raise SourceError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers of shape "
                           f"{shape}.")  # fmt: skip
-    if not np.isfinite(array).all():
-        raise SourceError(f"{path}: {name} has entries that are not finite.")
+    check_finite_rows(array, f"{path}: {name}")
     return array
+
+
+def check_finite_rows(array: NDArray[Any], name: str) -> None:
+    """Raise for the first row with NaN or infinity."""
+    bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    if bad.any():
+        raise SourceError(
+            f"{name} has NaN or infinity in row {int(bad.argmax())} ({int(bad.sum())} such row(s) in all): remove "
+            f"these rows, or embed them again; half-precision encoders overflow to infinity."
+        )
 
 
 def _classes(array: NDArray[Any] | None, path: Path) -> tuple[str, ...] | None:

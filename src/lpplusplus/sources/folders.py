@@ -67,7 +67,8 @@ def _by_class(root: Path, allow_empty: bool) -> ImageSet:
         if not walk.files and not walk.problems:
             empty.append(folder.name)
     if empty and not allow_empty:
-        raise SourceError(f"{root} has class folders without images: {listed(empty)}. Add images or remove them.")
+        raise SourceError(f"{root} has class folders without images: {listed(empty)}. Add images, remove them, or "
+                          f"keep them as known by their names (--allow-empty, allow_empty=True).")  # fmt: skip
     classes = [folder.name for folder in folders]
     return labelled(items, names, str(root), classes=classes, ignored=ignored, problems=tuple(problems))
 

@@ -48,5 +48,10 @@ def open_images(source: Source, y: Iterable[Any] | None = None, *, labels: bool 
     if not labels:
         what = "is neither an image, a folder nor a manifest (.csv, .jsonl)" if path.exists() else "does not exist"
         raise SourceError(f"{path} {what}: expected one of these.")
+    if path.suffix.lower() == ".npy" and path.exists():
+        raise SourceError(
+            f"{path} is a lone array, without labels: save both in one file, "
+            f"np.savez({str(path.with_suffix('.npz'))!r}, embeddings=…, labels=…)."
+        )
     what = "is neither a folder nor a manifest (.csv, .jsonl)" if path.exists() else "does not exist"
     raise SourceError(f"{path} {what}: expected images as <class>/*.jpg below a folder, or a list with path and label.")

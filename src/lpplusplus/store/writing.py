@@ -64,6 +64,9 @@ class StoreWriter:
         self._sources: dict[bytes, tuple[int, _Source, int]] = {}
         self._current: dict[int, _Source] = {}
         self._cache: OrderedDict[int, NDArray[np.float32]] = OrderedDict()
+        self._replaced: list[_Source] = []
+        self._left_aside: list[_Source] = []  # By earlier runs.
+        self._finished_before = self._goes_on = False
 
     def __enter__(self) -> StoreWriter:
         with self._stack, self._writing():
@@ -112,15 +115,34 @@ class StoreWriter:
             receipt = write_shard(path, shard)
         self._adopt(number, _Source(path, _without_embeddings(shard), receipt))
 
-    def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> None:
-        """Write the index, then remove what was set aside. Every shard of the list must be there."""
+    def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> int:
+        """Write the index, then remove what was set aside. Every shard of the list must be there.
+
+        Unless the store held another list, without any picture of this one: somebody may have named the wrong store,
+        and would have to compute it all again. Returns how many pictures are left aside for that reason.
+        """
         receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
         with self._writing():
             Index(self.settings, tuple(classes), tuple(names), labelled, receipts).write(self.path)
-            for file in _sorted(self._aside, _REPLACED):
-                file.unlink()
-        with contextlib.suppress(OSError):  # Not there, or not empty: somebody else's files, which stay.
+            left = self._remove_replaced()
+        with contextlib.suppress(OSError):  # Not there, or not empty.
             self._aside.rmdir()
+        return left
+
+    def _remove_replaced(self) -> int:
+        here = {bytes(digest) for source in self._current.values() for digest in source.shard.hashes}
+
+        def is_here(source: _Source) -> bool:
+            return not here.isdisjoint(map(bytes, source.shard.hashes))
+
+        if self._finished_before:
+            alone, together = self._left_aside, self._replaced
+        else:  # A run that was stopped has begun to replace what is now aside.
+            alone, together = [], [*self._left_aside, *self._replaced]
+        same_list = self._goes_on or any(map(is_here, together))
+        for source in [*filter(is_here, alone), *(together if same_list else ())]:
+            source.path.unlink(missing_ok=True)
+        return 0 if same_list else sum(len(source.shard.hashes) for source in together)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -147,6 +169,7 @@ class StoreWriter:
         """Refuse to write over a newer format; a damaged or absent index is written anew."""
         try:
             read_index(self.path)
+            self._finished_before = True
         except ForeignStoreError:
             raise
         except StoreError:
@@ -166,6 +189,7 @@ class StoreWriter:
         for path in _sorted(self._aside, _REPLACED):
             source = self._sound(path)
             if source is not None:
+                self._left_aside.append(source)
                 self._adopt(_EVERYWHERE, source)
         stale = []
         for path in _sorted(self.path, _SHARD):
@@ -176,6 +200,7 @@ class StoreWriter:
             fits = path.name == shard_name(number) and number < len(self.listed)
             if fits and source.shard.key == self.settings.key and source.shard.listed == self.listed[number]:
                 self._adopt(number, source)
+                self._goes_on |= self._finished_before
             else:
                 stale.append(source)
         for source in stale:
@@ -197,6 +222,7 @@ class StoreWriter:
         target = self._aside / f"{source.receipt.digest}.safetensors"
         source.path.replace(target)
         source.path = target
+        self._replaced.append(source)
 
     def _adopt(self, level: int, source: _Source) -> None:
         if source.shard.key == self.settings.key:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sources import SourceError, display_name
-from ...sources.arrays import load_arrays
+from ...sources.arrays import check_finite_rows, load_arrays
 from .splits import PARTS, DataSetError, PartName
 
 AVERAGE = "average"
@@ -147,8 +147,10 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
         raise DataSetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
     if array.dtype.kind != "f" or 0 in array.shape:
         raise DataSetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
-    if not np.isfinite(array).all():
-        raise DataSetError(f"{path}: {name} has entries that are not finite.")
+    try:
+        check_finite_rows(array, f"{path}: {name}")
+    except SourceError as error:
+        raise DataSetError(str(error)) from error
     return np.asarray(array, np.float32)
 
 
