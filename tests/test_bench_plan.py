@@ -31,7 +31,7 @@ def test_the_plan_of_the_docs(tmp_path):
     page = (Path(__file__).parents[1] / "docs" / "benchmark.md").read_text(encoding="utf-8")
     (tmp_path / "plan.toml").write_text(page.split("```toml\n")[1].split("```")[0], encoding="utf-8")
     assert len(read_plan(tmp_path / "plan.toml")) == 2 * 3 * 3 * 10
-    with pytest.raises(PlanError, match="there is no file 'other.toml'"):
+    with pytest.raises(PlanError, match=r"there is no file 'other\.toml'"):
         read_plan("other.toml")
 
 
