@@ -211,6 +211,9 @@ def test_a_store_of_other_images_is_not_lost(trained, work, tmp_path):
     done = run("embed", work / "test", "-o", tmp_path / "f", "--json")
     assert json.loads(done.stdout)["computed"] == 6
     assert "held the embeddings of 18 other images" in done.stderr
+    about = ask("inspect", tmp_path / "f")
+    assert about["images"] == 6
+    assert about["bytes_set_aside"] > about["bytes"]
     assert ask("embed", work / "photos", "-o", tmp_path / "f")["computed"] == 0
 
 
@@ -404,6 +407,7 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     np.savez(tmp_path / "a.npz", embeddings=np.eye(4), labels=[0, 1, 0, 1])
     said = run("train", tmp_path / "a.npz", "-o", tmp_path / "a.lpp", "-t", "a {}.", "--json")
     assert json.loads(said.stdout)["encoder"] is None
+    assert ask("inspect", tmp_path / "a.lpp")["templates"] == []
     assert "--template has no use" in said.stderr
     assert not (work / "x.lpp").exists()
     np.save(tmp_path / "lone.npy", np.eye(4))

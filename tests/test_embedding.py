@@ -156,6 +156,16 @@ def test_another_list_does_not_cost_what_the_store_held(photos, tmp_path):
     assert sum(name.startswith("replaced/") for name in kept) == 2  # The nine pictures of the other list.
 
 
+def test_other_pictures_under_the_same_names(photos, tmp_path, monkeypatch):
+    """`lpp embed . -o ../store`, from two folders."""
+    store = tmp_path / "store"
+    monkeypatch.chdir(photos)
+    embed(from_folder("."), ToyEncoder(), store=store)
+    for number, path in enumerate(sorted(photos.rglob("*.png"))):
+        picture(900 + number).save(path)
+    assert embed(from_folder("."), ToyEncoder(), store=store).left_aside == 27
+
+
 def test_another_list_after_an_interruption(photos, tmp_path):
     """A run on the wrong store that is stopped half-way and goes on does not cost what the store held either."""
     other, store = make_folder(tmp_path / "other", {"z": 20}, start=900), tmp_path / "store"

@@ -44,7 +44,8 @@ def check_numbers(X: Any, name: str) -> None:
     """Raise for complex numbers, and for words."""
     if "complex" in str(getattr(X, "dtype", "")):
         raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
-    first = X[0] if isinstance(X, list | tuple | np.ndarray) and np.ndim(X) == 1 and len(X) else None
+    is_list = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    first = X[0] if is_list and len(X) else None
     if isinstance(first, str | bytes):
         raise ValueError(
             f"{name} holds words ({first!r} comes first) where embeddings belong: embed them with the model that the "

@@ -41,7 +41,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
-    name = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    name = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(name, "xb") as file:
             yield file
@@ -116,7 +116,7 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
 
 
 def is_classifier(path: str | PathLike[str]) -> bool:
-    """Whether a file is one that `save` wrote, by its header alone."""
+    """Whether a file looks like one that `save` wrote; `load` also checks what it says."""
     try:
         _read(Path(path))
     except (ModelFormatError, OSError):

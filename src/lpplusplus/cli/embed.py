@@ -37,7 +37,7 @@ def embed(
             {
                 "store": str(output),
                 "images": len(found.X),
-                "views": found.X.shape[1],
+                "views": views,
                 "dim": found.X.shape[2],
                 "classes": list(found.classes),
                 "encoder": opened.spec,

@@ -43,7 +43,7 @@ def _model(path: Path) -> dict[str, Any]:
         "encoder": encoder.get("spec"),
         "encoder_fingerprint": encoder.get("fingerprint"),
         "preprocessing": encoder.get("preprocessing"),
-        "templates": images.get("templates", []),
+        "templates": images.get("templates", []) if encoder else [],  # Without one, the text came with the arrays.
         "views": images.get("views"),
         "measured": insight.get("measured"),
         "accuracy": insight.get("accuracy"),
@@ -69,8 +69,13 @@ def _store(path: Path) -> dict[str, Any]:
         "labelled": store.labelled,
         "classes": list(store.classes),
         "damaged": damaged,
-        "bytes": sum(file.stat().st_size for file in path.glob("*.safetensors")),
+        "bytes": _bytes(path),
+        "bytes_set_aside": _bytes(path / "replaced"),
     }
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
 
 
 def _section(about: Any, name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -142,8 +143,8 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
     say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)
     if insight.accuracy is None:
-        labels = support.labels.tolist() if support.labels is not None else []
-        single = [label for label in support.classes if labels.count(label) == 1]
+        counts = Counter([] if support.labels is None else support.labels.tolist())
+        single = [label for label in support.classes if counts[label] == 1]
         say(
             "Accuracy not measured: {} has a single image{}, and there are no validation images (--val).",
             single[0] if single else "a class",

@@ -66,7 +66,8 @@ class StoreWriter:
         self._cache: OrderedDict[int, NDArray[np.float32]] = OrderedDict()
         self._replaced: list[_Source] = []
         self._left_aside: list[_Source] = []  # By earlier runs.
-        self._finished_before = self._goes_on = False
+        self._in_place: list[tuple[int, _Source]] = []  # What was finished before and fits this list.
+        self._finished_before = False
 
     def __enter__(self) -> StoreWriter:
         with self._stack, self._writing():
@@ -139,7 +140,8 @@ class StoreWriter:
             alone, together = self._left_aside, self._replaced
         else:  # A run that was stopped has begun to replace what is now aside.
             alone, together = [], [*self._left_aside, *self._replaced]
-        same_list = self._goes_on or any(map(is_here, together))
+        unchanged = any(self._current[number] is source for number, source in self._in_place)
+        same_list = unchanged or any(map(is_here, together))
         for source in [*filter(is_here, alone), *(together if same_list else ())]:
             source.path.unlink(missing_ok=True)
         return 0 if same_list else sum(len(source.shard.hashes) for source in together)
@@ -200,7 +202,8 @@ class StoreWriter:
             fits = path.name == shard_name(number) and number < len(self.listed)
             if fits and source.shard.key == self.settings.key and source.shard.listed == self.listed[number]:
                 self._adopt(number, source)
-                self._goes_on |= self._finished_before
+                if self._finished_before:
+                    self._in_place.append((number, source))
             else:
                 stale.append(source)
         for source in stale:
