@@ -134,7 +134,7 @@ class Sources:
         """Read, embed and check one data set for all of a plan's tasks; with `tokens`, the places of each image too."""
         encoder = self._open(backbone, tokens)
         if name == DEMO:
-            return _distinct(plan, self._embedded(plan, self._demo(), encoder, tell))
+            return _distinct(plan, self._embedded(plan, self._demo(tell), encoder, tell))
         entry = find(name, catalog(*self.files) | dict(plan.declared))
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
@@ -204,7 +204,7 @@ class Sources:
 
         return opened
 
-    def _demo(self) -> Splits:
+    def _demo(self, tell: Tell) -> Splits:
         """The package's own pictures, drawn once."""
         parts: dict[str, Part] = {}
         classes: tuple[str, ...] = ()
@@ -213,6 +213,7 @@ class Sources:
             folder = self.cache / "demo-pictures" / part
             complete = folder.with_suffix(".complete")
             if not complete.exists():
+                tell(f"{DEMO}: drawing {count} pictures a class for {part}")
                 write_demo(folder, count, seed=seed)
                 complete.touch()
             images = from_folder(folder)
