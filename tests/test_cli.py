@@ -217,6 +217,17 @@ def test_a_store_of_other_images_is_not_lost(trained, work, tmp_path):
     assert ask("embed", work / "photos", "-o", tmp_path / "f")["computed"] == 0
 
 
+def test_a_store_of_another_encoder_or_in_the_way_is_refused(trained, photos, other_encoder, work):
+    _, store, _ = trained
+    said = " ".join(
+        usage("train", photos, "-o", work / "x.lpp", "--store", store, "-e", f"onnx:{other_encoder}").split()
+    )
+    assert "holds embeddings by --encoder embedded --views 0" in said
+    assert "holds embeddings by --encoder" in " ".join(usage("embed", photos, "-o", store, "--views", 2).split())
+    assert ask("embed", photos, "-o", store)["computed"] == 0
+    assert "in the folder of the images" in " ".join(usage("embed", photos, "-o", photos / "f").split())
+
+
 def test_validation_images_that_were_trained_on(photos, work, tmp_path):
     done = run("train", photos, "-o", tmp_path / "x.lpp", "--val", photos, "--json")
     assert "18 of 18 validation images are among the training images" in done.stderr

@@ -174,6 +174,23 @@ def test_sixteen_bits_of_grey_are_scaled_not_clipped():
     assert np.array_equal(pixels(from_pil(big_endian))[0, :, 0], np.arange(256))
 
 
+def tiff(width, height, bits, photometric, data):
+    tags = [(256, width), (257, height), (258, bits), (259, 1), (262, photometric), (273, 8), (277, 1), (278, height),
+            (279, len(data))]  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    return b"II*\0" + struct.pack("<I", 8 + len(data)) + data + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def test_grey_of_twelve_bits_and_of_zero_for_white():
+    """Pillow leaves the numbers of such TIFFs as they are."""
+    values = np.arange(0, 65536, 257, dtype="<u2")
+    assert pixels(open_image(tiff(256, 1, 16, 1, values.tobytes())))[0, :, 0].tolist() == list(range(256))
+    assert pixels(open_image(tiff(256, 1, 16, 0, values.tobytes())))[0, :, 0].tolist() == list(range(255, -1, -1))
+    pair = 0x800, 0xFFF  # Twelve bits each, in three bytes.
+    packed = bytes([pair[0] >> 4, (pair[0] & 15) << 4 | pair[1] >> 8, pair[1] & 255])
+    assert pixels(open_image(tiff(2, 1, 12, 1, packed)))[0, :, 0].tolist() == [128, 255]
+
+
 def test_values_without_a_scale_are_refused():
     beyond = Image.fromarray(np.array([[0, 70_000]], np.int32))
     with pytest.raises(ImageError, match="0 to 70000, beyond 16 bits"):

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import lpplusplus.embedding
 from lpplusplus.embedding import embed
 from lpplusplus.encoders import EncoderError
 from lpplusplus.pixels.decoding import ImageError, Limits, open_image
 from lpplusplus.sources import ImageSet, SourceError, from_folder, from_list
-from lpplusplus.store import FeatureStore
+from lpplusplus.store import FeatureStore, StoreError, StoreWriter, is_store
 from pictures import encoded, make_folder, picture
 from toy_encoder import ToyEncoder
 
@@ -154,6 +155,97 @@ def test_another_list_does_not_cost_what_the_store_held(photos, tmp_path):
     kept = content(store)
     assert {name: kept[name] for name in before} == before
     assert sum(name.startswith("replaced/") for name in kept) == 2  # The nine pictures of the other list.
+
+
+def kept_aside(store):
+    return sorted(path.name for path in (store / "replaced").glob("*"))
+
+
+def test_a_few_pictures_of_what_was_left_aside_do_not_cost_the_rest(photos, tmp_path):
+    other, store, images = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store", from_folder(photos)
+    embed(images, ToyEncoder(), store=store)
+    embed(from_folder(other), ToyEncoder(), store=store)
+    few = embed(images.subset(range(4)), ToyEncoder(), store=store)
+    assert (few.computed, few.left_aside) == (0, 9)
+    assert embed(images, ToyEncoder(), store=store).computed == 0
+    assert embed(from_folder(other), ToyEncoder(), store=store).computed == 0
+
+
+def test_one_picture_in_common_does_not_make_two_lists_one(photos, tmp_path):
+    other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
+    (other / "z" / "placeholder.png").write_bytes((photos / "a" / "000.png").read_bytes())
+    embed(from_folder(photos), ToyEncoder(), store=store)
+    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
+@pytest.mark.parametrize("stops", [0, 1, 2])
+def test_what_is_left_aside_survives_interruptions_and_edits(photos, tmp_path, stops):
+    """Two lists in turn, the second edited; stopped or not, the folder is the same in the end."""
+    other, store = make_folder(tmp_path / "other", {"y": 12, "z": 12}, start=900), tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(batch_size=1), store=store)
+    embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
+    aside = kept_aside(store)
+    (other / "y" / "003.png").unlink()
+    picture(2000).save(other / "z" / "020.png")
+
+    class Stopped(ToyEncoder):
+        def encode_prepared(self, batch):
+            raise KeyboardInterrupt
+
+    for _ in range(stops):
+        with pytest.raises(KeyboardInterrupt):
+            embed(from_folder(other), Stopped(batch_size=1), store=store)
+    edited = embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
+    assert (edited.computed, edited.left_aside) == (1, 0)
+    assert kept_aside(store) == aside
+    assert not (store / "index.before.json").exists()
+    assert embed(from_folder(photos), ToyEncoder(batch_size=1), store=store).computed == 0
+
+
+def test_killed_between_the_index_and_clearing_away(photos, tmp_path, monkeypatch):
+    store, images = tmp_path / "store", from_folder(photos)
+    embed(images, ToyEncoder(), store=store)
+    short = images.subset(range(8, 20))
+
+    def killed(self, previous, now):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreWriter, "_settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            embed(short, ToyEncoder(), store=store)
+    assert kept_aside(store)
+    assert len(FeatureStore(store)) == 12  # Complete all the same.
+    embed(short, ToyEncoder(), store=store)
+    embed(short, ToyEncoder(), store=tmp_path / "fresh")
+    assert content(store) == content(tmp_path / "fresh")
+
+
+def test_a_run_that_fails_at_once_says_that_the_store_is_incomplete(photos, tmp_path):
+    store = tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(), store=store)
+
+    class Down(ToyEncoder):
+        def encode_prepared(self, batch):
+            raise EncoderError("the service is down")
+
+    with pytest.raises(EncoderError):
+        embed(from_folder(photos), Down(seed=1), store=store)
+    assert is_store(store)
+    with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
+        FeatureStore(store)
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
+def test_a_strangers_file_is_not_a_shard(photos, tmp_path):
+    store = tmp_path / "mine"
+    store.mkdir()
+    safetensors.numpy.save_file({"w": np.zeros(3)}, store / "shard-000000.safetensors")
+    before = content(store)
+    with pytest.raises(StoreError, match="has other files and is not a feature store"):
+        embed(from_folder(photos), ToyEncoder(), store=store)
+    assert content(store) == before
 
 
 def test_other_pictures_under_the_same_names(photos, tmp_path, monkeypatch):

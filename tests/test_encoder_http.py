@@ -5,6 +5,7 @@ import email.utils
 import hashlib
 import io
 import json
+import pickle
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -313,6 +314,16 @@ def test_the_key_goes_to_the_service_and_nowhere_else(service, monkeypatch):
     service.always = error(400, b"bad key secret-123 here")
     with pytest.raises(EncoderError, match=r"bad key \*\*\* here"):
         encoder.encode_texts(["a"])
+    for fill in (470, 495, 500):  # Also where the key is cut by what is shown of an answer.
+        service.always = error(400, b"x" * fill + b"secret-123")
+        with pytest.raises(EncoderError) as caught:
+            encoder.encode_texts(["a"])
+        assert "secret" not in str(caught.value)
+    copied = pickle.dumps(encoder)
+    assert b"secret-123" not in copied
+    service.always = None
+    pickle.loads(copied).encode_texts(["a"])
+    assert service.requests[-1]["headers"]["Authorization"] == "Bearer secret-123"
     with pytest.raises(EncoderError, match="not encrypted"):
         HttpEncoder("http://service.example/v1")
     monkeypatch.setenv("LPP_API_KEY", "two\nlines")

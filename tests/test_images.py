@@ -372,7 +372,11 @@ def test_bad_images_stop_or_are_skipped(photos, tmp_path):
     clf = ImageClassifier(ToyEncoder(), on_error="skip").fit(bad)
     assert len(clf.support_) == 5
     assert [problem.path for problem in clf.support_.skipped] == [str(bad / "a" / "000.png")]
-    assert clf.predict([bad / "a" / "000.png", bad / "a" / "001.png"]).shape == (1,)
+    with pytest.warns(UserWarning, match=r"1 image\(s\) cannot be read and have no answer"):
+        assert clf.predict([bad / "a" / "000.png", bad / "a" / "001.png"]).shape == (1,)
+    Image.new("RGB", (1, 1500)).save(bad / "a" / "line.png")
+    line = ImageClassifier("embedded", on_error="skip").fit(bad).support_.skipped[-1]
+    assert "too elongated" in line.reason
     with pytest.raises(SourceError, match=r"no image of a list can be used.*000\.png"):
         clf.predict([bad / "a" / "000.png"])
 

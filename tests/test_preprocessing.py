@@ -174,6 +174,10 @@ def test_transformers_configuration():
     siglip = {"size": {"height": 384, "width": 384}, "image_mean": half, "image_std": half, "resample": 3}
     assert from_transformers(siglip) == Preprocessing(384, (0.5,) * 3, (0.5,) * 3, resize="squash")
     assert from_transformers(clip | {"do_normalize": False}).std == (1, 1, 1)
+    both_sides = clip | {"size": {"height": 224, "width": 224}}  # Resized to just that; the crop then does nothing.
+    assert from_transformers(both_sides) == Preprocessing(resize="squash")
+    jina = {"size": 224, "mean": half, "std": half, "interpolation": "bilinear", "resize_mode": "shortest"}
+    assert from_transformers(jina) == Preprocessing(224, (0.5,) * 3, (0.5,) * 3, "bilinear", "shortest")
     for change, message in [
         ({"resample": 0}, "resample"),
         ({"size": {"shortest_edge": 256}}, "crop_size"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import lpplusplus.embedding
 from lpplusplus.embedding import embed
+from lpplusplus.pixels.decoding import CONVENTIONS
 from lpplusplus.sources import from_folder, from_list
 from lpplusplus.store import FeatureStore, Settings, StoreError, StoreWriter, is_store
 from lpplusplus.store.shards import Shard, map_embeddings, read_shard, write_shard
@@ -63,7 +64,7 @@ def test_everything_comes_back(made):
     assert len(store) == 14
     assert store.classes == ("a", "b_c")
     assert store.names == ("a", "b c")
-    assert store.settings == Settings("toy:0", "toy-0-24", '{"size": 16}', 24)
+    assert store.settings == Settings("toy:0", "toy-0-24", '{"size": 16}', 24, CONVENTIONS)
     for verify in (True, False):
         features = store.load(verify=verify)
         assert np.array_equal(features.X, done.X)

@@ -32,6 +32,7 @@ from .pixels.decoding import (
     quiet_pillow,
     read_bytes,
 )
+from .pixels.preprocessing import ElongatedError
 from .sources import ImageSet, SourceError
 from .store import ROWS_PER_SHARD, FeatureStore, Settings, Shard, StoreWriter
 from .store.shards import list_digest
@@ -259,6 +260,8 @@ class _Run:
             if not self.settings.views:
                 return _Picture(digest, [self.encoder.prepare(image)])
             return _Picture(digest, [self.encoder.prepare(image, rng) for rng in _draws(digest, self.settings.views)])
+        except ElongatedError as error:
+            return ImageError(name, str(error))
         except Exception as error:
             raise EncoderError(f"{name}: {self.encoder.spec} cannot prepare this image ({error!r}).") from error
 

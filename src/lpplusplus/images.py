@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
@@ -148,7 +149,7 @@ class ImageClassifier:
             allow_empty=allow_empty,
             shots=shots,
             seed=seed,
-            views=self.views,
+            views=int(self.views),
             store=store,
             **options,
         )
@@ -182,13 +183,24 @@ class ImageClassifier:
         return self.insight_
 
     def predict(self, images: Any) -> NDArray[Any]:
-        """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays."""
+        """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays.
+
+        With `on_error="skip"` there is no answer for an image that cannot be read, and a warning says how many are
+        missing; `embed` tells which.
+        """
         best = self.predict_proba(images).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, images: Any) -> NDArray[Any]:
-        """Probability of each class, (n, K), in the order of `classes_`."""
-        return self.probabilities(self.embed(images))
+        """Probability of each class, (n, K), in the order of `classes_`; of images as in `predict`."""
+        found = self.embed(images)
+        if found.skipped:
+            warnings.warn(
+                f"{len(found.skipped)} image(s) cannot be read and have no answer, {found.skipped[0]} first: there are "
+                f"{len(found)} answers, in the order of the others. embed(...).paths says which these are.",
+                stacklevel=2,
+            )
+        return self.probabilities(found)
 
     def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Gathered:
         """Embeddings of images by the encoder that this classifier was trained with.
@@ -216,6 +228,7 @@ class ImageClassifier:
 
     def probabilities(self, found: Gathered) -> NDArray[Any]:
         """Probability of each class for embedded images."""
+        self._check_fitted()
         return np.asarray(self.classifier_.predict_proba(found.rows))
 
     def evaluate(self, source: Any, y: Any = None) -> Evaluation:
@@ -294,6 +307,11 @@ class ImageClassifier:
     def _open(self, where: str | Encoder) -> Encoder:
         if isinstance(where, Encoder):
             return where
+        if not isinstance(where, str):
+            raise TypeError(
+                f"encoder is {where!r}: give a name such as 'embedded', or an object of a subclass of "
+                f"lpplusplus.encoders.base.Encoder."
+            )
         if where not in self._opened:
             self._opened[where] = open_encoder(where)
         return self._opened[where]

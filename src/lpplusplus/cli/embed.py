@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json
-from .options import Debug, Errors, Json, OnError, Spec, Views, report_left_aside, report_skipped
+from .options import Debug, Errors, Json, OnError, Spec, Views, check_store, report_left_aside, report_skipped
 
 
 def embed(
@@ -26,6 +26,7 @@ def embed(
     from ..encoders import open_encoder
     from ..sources import open_images
 
+    check_store(output, source, encoder, views, "-o")
     images = open_images(source, labels=labels)
     opened = open_encoder(encoder)
     with bar("Embedding") as progress:
@@ -43,6 +44,7 @@ def embed(
                 "encoder": opened.spec,
                 "computed": found.computed,
                 "reused": found.reused,
+                "left_aside": found.left_aside,
                 "skipped": skipped,
                 "ignored": images.ignored,
             }

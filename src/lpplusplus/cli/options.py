@@ -41,6 +41,30 @@ Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about a 
 Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
 
 
+def check_store(store: Path, source: Path, encoder: str, views: int, option: str) -> None:
+    """Refuse a store among the images, or of other embeddings: it would be computed anew, and they be lost."""
+    from ..encoders import open_encoder
+    from ..store import FeatureStore, StoreError, is_store
+
+    if source.is_dir() and source.resolve() in store.resolve().parents:
+        raise typer.BadParameter(
+            f"{store} is in the folder of the images, where it would be taken for a class: name one outside.",
+            param_hint=option,
+        )
+    if not is_store(store):
+        return
+    try:
+        held = FeatureStore(store).settings
+    except StoreError:
+        return  # Interrupted or damaged, which embedding repairs.
+    if held.views != views or held.fingerprint != open_encoder(encoder).fingerprint:
+        raise typer.BadParameter(
+            f"{store} holds embeddings by --encoder {held.encoder} --views {held.views}: use these, name another "
+            f"store, or remove it first.",
+            param_hint=option,
+        )
+
+
 def report_left_aside(count: int, store: Path) -> None:
     """Warn of embeddings that the store held of other images."""
     if count:

@@ -10,7 +10,7 @@ import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
 from .demo import CLIP
-from .options import Debug, Errors, Json, OnError, Spec, Views, report_left_aside, report_skipped
+from .options import Debug, Errors, Json, OnError, Spec, Views, check_store, report_left_aside, report_skipped
 
 if TYPE_CHECKING:
     from ..images import ImageClassifier
@@ -72,6 +72,8 @@ def train(
     if method not in METHODS:
         raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}.", param_hint="--method")
     _check_output(output, [path for path in (source, val, classes) if path is not None])
+    if store is not None:
+        check_store(store, source, encoder, views, "--store")
     import lpplusplus
 
     from ..encoders.prompts import DEFAULT_TEMPLATE
@@ -188,6 +190,7 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "images": len(support),
         "computed": support.computed,
         "reused": support.reused,
+        "left_aside": support.left_aside,
         "ignored": support.ignored,
         **insight.as_dict(),
     }

@@ -6,6 +6,7 @@ import email.utils
 import http.client
 import ipaddress
 import json
+import os
 import random
 import ssl
 import time
@@ -20,6 +21,8 @@ from .base import EncoderError
 TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 LONGEST_WAIT = 60.0
 KEY_VARIABLE = "LPP_API_KEY"
+READ = 1 << 16
+"""Bytes of an unexpected answer that are searched for the key before the first of them are shown."""
 
 
 class TooLargeError(EncoderError):
@@ -65,6 +68,13 @@ class Post:
             )
         if self.key is not None and not (self.key.isascii() and self.key.isprintable() and " " not in self.key):
             raise EncoderError(f"{KEY_VARIABLE} has characters that no key has, such as spaces or line ends.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the key: a copy in another process finds it where this one did, and a copy in a file has none."""
+        return {**vars(self), "key": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**state, "key": os.environ.get(KEY_VARIABLE) or None})
 
     def __call__(self, payload: dict[str, Any]) -> Any:
         """Send `payload`; the decoded JSON answer.
@@ -133,7 +143,7 @@ class Post:
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
-            start = self._safe(content[:80].decode("utf-8", "replace"))
+            start = self._safe(content[:READ].decode("utf-8", "replace"))[:80]
             raise EncoderError(f"{self.url} answers with something that is not JSON: {start!r}.") from error
 
     def _explain(self, error: urllib.error.HTTPError) -> str:
@@ -141,11 +151,11 @@ class Post:
             target = self._safe(str(error.headers.get("Location")))
             return f"{self.url} redirects to {target}: if you trust that address, use it in the encoder's name"
         try:
-            said = error.read(500).decode("utf-8", "replace").strip()
+            said = self._safe(error.read(READ).decode("utf-8", "replace").strip())[:500]
         except (OSError, http.client.HTTPException):
             said = ""
         hint = f" Set {KEY_VARIABLE} to the service's key." if error.code in (401, 403) else ""
-        return f"{self.url} answers {error.code} {error.reason}: {self._safe(said)}{hint}"
+        return f"{self.url} answers {error.code} {self._safe(str(error.reason))}: {said}{hint}"
 
     def _safe(self, text: str) -> str:
         """Without the key, should a service repeat it."""

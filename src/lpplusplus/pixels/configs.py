@@ -49,6 +49,8 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
     >>> from_transformers({"size": {"height": 384, "width": 384}, "resample": 3, "do_center_crop": False}).resize
     'squash'
     """
+    if "resize_mode" in config:
+        return from_open_clip(config)  # open_clip's settings under transformers' file name, as JinaCLIP has them.
     if not config.get("do_resize", True) or not config.get("do_rescale", True):
         raise ValueError("do_resize and do_rescale must be true: without them images are not what CLIP takes.")
     if abs(config.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
@@ -57,6 +59,7 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
     if resample not in PILLOW_FILTERS:
         raise ValueError(f"resample must be 2 (bilinear) or 3 (bicubic), not {resample!r}.")
     size, crops = config.get("size", 224), config.get("do_center_crop", "crop_size" in config)
+    squashes = isinstance(size, Mapping) and "height" in size  # To just that size, so that cropping does nothing.
     if isinstance(size, Mapping) and "shortest_edge" in size:
         size = size["shortest_edge"]
         if not crops:
@@ -70,7 +73,7 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
         mean=_three(config.get("image_mean") or CLIP_MEAN, "image_mean") if normalises else (0.0, 0.0, 0.0),
         std=_three(config.get("image_std") or CLIP_STD, "image_std") if normalises else (1.0, 1.0, 1.0),
         interpolation=PILLOW_FILTERS[resample],
-        resize="shortest" if crops else "squash",
+        resize="shortest" if crops and not squashes else "squash",
     )
 
 

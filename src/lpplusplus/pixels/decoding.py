@@ -29,10 +29,11 @@ import numpy as np
 from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
-CONVENTIONS = 1
+CONVENTIONS = 2
 """Number of the rules above, a part of the feature store's key: raise it when a change of them changes pixels."""
 
 _ORIENTATION = 0x0112
+_BITS, _PHOTOMETRIC = 258, 262  # Tags of TIFF.
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -230,16 +231,27 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _grey16(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
-    """Grey of 16 bits, which Pillow also keeps in 32-bit integers ("I")."""
+    """Grey of 16 bits, which Pillow also keeps in 32-bit integers ("I"); in a TIFF perhaps of 12, or inverted."""
     values = np.asarray(image)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
         raise ImageError(path, f"has grey values from {low} to {high}, beyond 16 bits: save it with 8 or 16 bits.")
-    grey = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    white, white_is_zero = _grey_of_tiff(image)
+    grey = ((values.astype(np.uint32) * 255 + white // 2) // white).astype(np.uint8)
+    if white_is_zero:
+        grey = 255 - grey
     transparent = image.info.get("transparency")
     if isinstance(transparent, int):
         grey[values == transparent] = 255
     return Image.fromarray(grey).convert("RGB")
+
+
+def _grey_of_tiff(image: Image.Image) -> tuple[int, bool]:
+    """The largest value that a pixel can have, and whether it means black. Pillow leaves both to us beyond 8 bits."""
+    tags = getattr(image, "tag_v2", None) or {}
+    bits = tags.get(_BITS, 16)
+    bits = bits[0] if isinstance(bits, tuple) else bits
+    return (1 << bits) - 1 if 8 < bits < 16 else 65535, tags.get(_PHOTOMETRIC) == 0
 
 
 def _check_bytes(path: str | PathLike[str], size: int, limits: Limits) -> None:

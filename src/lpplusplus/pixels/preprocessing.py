@@ -26,6 +26,10 @@ ELONGATION_LIMIT = 1000
 """Beyond this ratio of sides, the resized picture would not fit in memory; nothing photographed is like that."""
 
 
+class ElongatedError(ValueError):
+    """A picture whose sides differ by more than that."""
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """How a picture becomes an input: everything here changes an embedding.
@@ -76,7 +80,7 @@ class Preprocessing:
         width, height = image.size
         short, long = min(image.size), max(image.size)
         if long > ELONGATION_LIMIT * short:
-            raise ValueError(
+            raise ElongatedError(
                 f"an image of {width}×{height} pixels is too elongated: its sides may differ by a factor of "
                 f"{ELONGATION_LIMIT} at most. Crop it."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -94,7 +95,16 @@ def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
             if isinstance(file, np.ndarray):
                 raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
             return {name: file[name] for name in names if name in file.files} or dict.fromkeys(file.files, np.empty(0))
-    except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (
+        ValueError,
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        MemoryError,
+        RuntimeError,
+        AttributeError,
+    ) as error:
         if isinstance(error, SourceError):
             raise
         if "allow_pickle" in str(error):

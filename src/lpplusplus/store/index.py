@@ -14,6 +14,8 @@ from .settings import Settings, canonical
 from .shards import Receipt
 
 NAME, FORMAT, VERSION = "index.json", "lpplusplus features", 1
+BEFORE = "index.before.json"
+"""The last complete list's index, while another list takes its place."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Index:
         return json.dumps(whole, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
-def read_index(folder: Path) -> Index:
+def read_index(folder: Path, name: str = NAME) -> Index:
     """Read and check an index.
 
     Raises
@@ -54,7 +56,7 @@ def read_index(folder: Path) -> Index:
     StoreError
         It is absent, damaged, foreign, or of a newer format.
     """
-    path = folder / NAME
+    path = folder / name
     try:
         whole = json.loads(path.read_bytes())
         kind, version, store = whole["format"], whole["version"], whole["store"]
@@ -72,6 +74,14 @@ def read_index(folder: Path) -> Index:
     raise ForeignStoreError(
         f"{path} has format {kind!r}, version {version!r}; this lpplusplus reads version {VERSION}: upgrade it."
     )
+
+
+def is_index(path: Path) -> bool:
+    """Whether a file says of itself that it is the index of a feature store."""
+    try:
+        return bool(json.loads(path.read_bytes())["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _index(store: dict[str, Any]) -> Index:
@@ -106,6 +116,6 @@ def _has_shards(folder: Path) -> bool:
 def _absent(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}: expected a feature store."
-    if _has_shards(folder):
+    if _has_shards(folder) or (folder / BEFORE).is_file():
         return f"{folder} is incomplete: embedding was interrupted. Run it again; only what is missing is computed."
     return f"{folder} is not a feature store: it has no {NAME}."

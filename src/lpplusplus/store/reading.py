@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import DamagedShardError, StoreError
-from .index import NAME, read_index
+from .index import BEFORE, NAME, is_index, read_index
 from .shards import Shard, assemble, map_embeddings, parse, read_shard, shard_name
 
 if TYPE_CHECKING:
@@ -181,4 +181,4 @@ class FeatureStore:
 def is_store(path: str | PathLike[str]) -> bool:
     """Whether a folder looks like a feature store, complete or not."""
     folder = Path(path)
-    return (folder / NAME).is_file() or (folder / shard_name(0)).is_file()
+    return any((folder / name).is_file() for name in (BEFORE, shard_name(0))) or is_index(folder / NAME)

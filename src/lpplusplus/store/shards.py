@@ -175,6 +175,16 @@ def parse(content: Any, size: int, path: Path) -> tuple[dict[str, Any], dict[str
         raise DamagedShardError(f"{path} is damaged: {error}.") from error
 
 
+def is_shard(path: Path) -> bool:
+    """Whether a file has the header of a shard, damaged or not."""
+    try:
+        content = path.read_bytes()
+        _head(content, len(content), path)
+    except (OSError, DamagedShardError):
+        return False
+    return True
+
+
 def _head(content: Any, size: int, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
     """Our metadata, the entries of the arrays, and where the data begin."""
     try:

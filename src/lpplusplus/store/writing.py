@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import DamagedShardError, ForeignStoreError, StoreError
-from .index import NAME, Index, read_index
+from .index import BEFORE, NAME, Index, read_index
 from .lock import exclusive
 from .settings import Settings
-from .shards import Receipt, Shard, read_shard, shard_name, write_shard
+from .shards import Receipt, Shard, is_shard, read_shard, shard_name, write_shard
 
 ROWS_PER_SHARD = 512
 """Pictures a shard stands for: some seconds of work for a real encoder, and 2000 files for a million."""
@@ -65,9 +65,7 @@ class StoreWriter:
         self._current: dict[int, _Source] = {}
         self._cache: OrderedDict[int, NDArray[np.float32]] = OrderedDict()
         self._replaced: list[_Source] = []
-        self._left_aside: list[_Source] = []  # By earlier runs.
-        self._in_place: list[tuple[int, _Source]] = []  # What was finished before and fits this list.
-        self._finished_before = False
+        self._previous: set[str] = set()  # Digests of the shards of the last complete list.
 
     def __enter__(self) -> StoreWriter:
         with self._stack, self._writing():
@@ -119,32 +117,36 @@ class StoreWriter:
     def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> int:
         """Write the index, then remove what was set aside. Every shard of the list must be there.
 
-        Unless the store held another list, without any picture of this one: somebody may have named the wrong store,
-        and would have to compute it all again. Returns how many pictures are left aside for that reason.
+        Unless the store held another list, with less than half of its pictures or of these in common: somebody may have
+        named the wrong store, and would have to compute it all again. Returns how many pictures are left aside for
+        that reason.
         """
         receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
         with self._writing():
             Index(self.settings, tuple(classes), tuple(names), labelled, receipts).write(self.path)
-            left = self._remove_replaced()
+            left = self._settle(self._previous, list(self._current.values()))
+            (self.path / BEFORE).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Not there, or not empty.
             self._aside.rmdir()
         return left
 
-    def _remove_replaced(self) -> int:
-        here = {bytes(digest) for source in self._current.values() for digest in source.shard.hashes}
+    def _settle(self, previous: set[str], now: Sequence[_Source]) -> int:
+        """Remove what was set aside of the list `previous`, unless `now` is another; and the rest if it is in `now`.
 
-        def is_here(source: _Source) -> bool:
-            return not here.isdisjoint(map(bytes, source.shard.hashes))
-
-        if self._finished_before:
-            alone, together = self._left_aside, self._replaced
-        else:  # A run that was stopped has begun to replace what is now aside.
-            alone, together = [], [*self._left_aside, *self._replaced]
-        unchanged = any(self._current[number] is source for number, source in self._in_place)
-        same_list = unchanged or any(map(is_here, together))
-        for source in [*filter(is_here, alone), *(together if same_list else ())]:
-            source.path.unlink(missing_ok=True)
-        return 0 if same_list else sum(len(source.shard.hashes) for source in together)
+        Decided by content alone, so that it does not matter how often the way here was interrupted.
+        """
+        here = _pictures(now)
+        together = [source for source in self._replaced if source.receipt.digest in previous]
+        before = _pictures([*together, *(source for source in now if source.receipt.digest in previous)])
+        same_list = 2 * len(before & here) >= min(len(before), len(here)) > 0
+        kept = []
+        for source in self._replaced:
+            if same_list if source.receipt.digest in previous else _pictures([source]) <= here:
+                source.path.unlink(missing_ok=True)
+            else:
+                kept.append(source)
+        self._replaced = kept
+        return 0 if same_list else len(_pictures(together))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -161,7 +163,12 @@ class StoreWriter:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not a folder: choose a new name for the feature store.")
         names = {entry.name for entry in self.path.iterdir()}
-        ours = {NAME, ".lock"} & names or any(_SHARD.fullmatch(name) or _TEMPORARY.fullmatch(name) for name in names)
+        shards = [name for name in names if _SHARD.fullmatch(name)]
+        ours = (
+            {NAME, BEFORE, ".lock"} & names
+            or any(_TEMPORARY.fullmatch(name) for name in names)
+            or (shards and all(is_shard(self.path / name) for name in shards))
+        )
         if names and not ours:
             raise StoreError(f"{self.path} has other files and is not a feature store: choose a new or empty folder.")
         if self._aside.is_symlink():
@@ -171,7 +178,6 @@ class StoreWriter:
         """Refuse to write over a newer format; a damaged or absent index is written anew."""
         try:
             read_index(self.path)
-            self._finished_before = True
         except ForeignStoreError:
             raise
         except StoreError:
@@ -183,27 +189,37 @@ class StoreWriter:
                 entry.unlink()
 
     def _remove_index(self) -> None:
+        """Remember it, though, unless that is done: until there is another, it says what the store held."""
+        index, before = self.path / NAME, self.path / BEFORE
         with contextlib.suppress(FileNotFoundError):
-            (self.path / NAME).unlink()
+            index.unlink() if before.exists() else index.replace(before)
+
+    def _digests(self, name: str) -> set[str] | None:
+        """Of the shards of a complete list; None where that index is absent or damaged."""
+        try:
+            return {receipt.digest for receipt in read_index(self.path, name).shards}
+        except StoreError:
+            return None
 
     def _scan(self) -> None:
         """Check every shard; keep what fits the list, set aside what is sound, remove what is damaged."""
-        for path in _sorted(self._aside, _REPLACED):
-            source = self._sound(path)
-            if source is not None:
-                self._left_aside.append(source)
-                self._adopt(_EVERYWHERE, source)
+        complete, before, indexed = self._digests(NAME), self._digests(BEFORE), (self.path / NAME).exists()
+        self._replaced = [source for path in _sorted(self._aside, _REPLACED) if (source := self._sound(path))]
+        in_place = [source for path in _sorted(self.path, _SHARD) if (source := self._sound(path))]
+        if complete is not None and before is not None:  # Killed when all was done but for clearing away.
+            self._settle(before, [source for source in in_place if source.receipt.digest in complete])
+            (self.path / BEFORE).unlink()
+            before = None
+        held = in_place if indexed else [*in_place, *self._replaced]  # Without an index nothing was ever complete.
+        self._previous = before or complete or {source.receipt.digest for source in held}
+        for source in self._replaced:
+            self._adopt(_EVERYWHERE, source)
         stale = []
-        for path in _sorted(self.path, _SHARD):
-            source = self._sound(path)
-            if source is None:
-                continue
-            number = int(path.stem.removeprefix("shard-"))
-            fits = path.name == shard_name(number) and number < len(self.listed)
+        for source in in_place:
+            number = int(source.path.stem.removeprefix("shard-"))
+            fits = source.path.name == shard_name(number) and number < len(self.listed)
             if fits and source.shard.key == self.settings.key and source.shard.listed == self.listed[number]:
                 self._adopt(number, source)
-                if self._finished_before:
-                    self._in_place.append((number, source))
             else:
                 stale.append(source)
         for source in stale:
@@ -247,6 +263,10 @@ class StoreWriter:
                 self._cache.popitem(last=False)
         self._cache.move_to_end(key)
         return self._cache[key]
+
+
+def _pictures(sources: Sequence[_Source]) -> set[bytes]:
+    return {bytes(digest) for source in sources for digest in source.shard.hashes}
 
 
 def _without_embeddings(shard: Shard) -> Shard:
