@@ -35,6 +35,35 @@ def test_the_plan_of_the_docs(tmp_path):
         read_plan("other.toml")
 
 
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"name": "x"}, "two brackets"),
+        ([{"estimator": "LPPlusPlus"}], "has no name"),
+        ([{"name": "x", "estimator": "LPPlusPlus", "validation": "false"}], "true or false, got 'false'"),
+        ([{"name": "x", "estimator": "LPPlusPlus", "parameters": [1]}], "parameters must be a table"),
+        ([{"name": "x", "estimator": "LPPlusPlus", "parameters": {"tau_w": float("nan")}}], "tau_w is nan"),
+        ([{"name": "x", "estimator": "LPPlusPlus"}] * 2, "two .* with the name 'x'"),
+    ],
+)
+def test_mistakes_in_methods(method, message):
+    with pytest.raises(PlanError, match=message):
+        parse_plan({**SMALL, "method": method}, "plan.toml")
+
+
+def test_a_folder_named_like_a_plan_is_no_plan(tmp_path, monkeypatch):
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert read_plan("demo").name == "demo"
+    (tmp_path / "latin.toml").write_bytes("name = 'é'".encode("latin-1"))
+    with pytest.raises(PlanError, match=r"latin\.toml is not text in UTF-8"):
+        read_plan("latin.toml")
+
+
+def test_numbers_of_shots_count_once():
+    assert len(parse_plan({**SMALL, "shots": [1, 1, 2], "tasks": 1}, "plan.toml")) == 2
+
+
 def test_the_papers_plan():
     plan = read_plan("paper")
     assert (len(plan.datasets), len(plan.methods), plan.shots, plan.tasks) == (11, 13, (1, 2, 4, 8, 16), 10)

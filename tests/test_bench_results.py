@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -67,6 +69,16 @@ def test_a_claim_keeps_others_away_until_its_owner_dies(tmp_path, monkeypatch):
     time.sleep(0.1)
     one.renew()
     assert not two.claim(cell())
+
+
+def test_a_claim_of_a_process_that_was_killed_is_taken_over_at_once(tmp_path):
+    script = (
+        "import os, sys\nfrom lpplusplus.bench.results import Cell, Results\n"
+        "assert Results(sys.argv[1]).claim(Cell('a', 'b', 'c', 1, 1, 'LPPlusPlus'))\nos.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert Results(tmp_path).claim(Cell("a", "b", "c", 1, 1, "LPPlusPlus"))
+    assert not Results(tmp_path).claim(Cell("a", "b", "c", 1, 1, "LPPlusPlus"))  # We are alive.
 
 
 def test_a_done_cell_cannot_be_claimed(tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +18,17 @@ from lpplusplus.bench import cell as cells
 from lpplusplus.bench.datasets import OverlapError
 from lpplusplus.bench.plan import parse_plan, read_plan
 from lpplusplus.bench.problems import Sources
-from lpplusplus.bench.results import Results
+from lpplusplus.bench.report.statistics import distinct, plan_name, rate_of
+from lpplusplus.bench.results import Cell, Results
 from lpplusplus.bench.runner import run_plan
 from pictures import make_folder, picture
 from tasks import small_task
 from toy_encoder import ToyEncoder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PLAN = """
 datasets = ["made"]
@@ -152,6 +159,88 @@ def test_two_processes_share_a_folder(root, finished, tmp_path):
     reports = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
     assert outcomes(Results(tmp_path)) == outcomes(finished[0])
     assert sum(report["run"] for report in reports) == 48
+
+
+def test_another_description_of_a_data_set_is_another_data_set(root, finished, tmp_path):
+    """Results of one prompt are not passed off as another's; averages keep the two apart."""
+    shutil.copytree(finished[0].folder, tmp_path / "copy")
+    results = Results(tmp_path / "copy")
+    renamed = PLAN + 'rename = { ant = "emmet" }\n'
+    (root / "renamed.toml").write_text(renamed)
+    summary = run_plan(read_plan(root / "renamed.toml"), results, Sources(root, tmp_path / "f"), n_jobs=1)
+    assert (summary.already, summary.run) == (0, summary.cells)
+    names = set(distinct(row.cell for row in results.rows()).values())
+    assert {"Zero-shot", "Zero-shot (data 2)"} <= names
+    assert plan_name("Zero-shot (variant 2) (data 2)") == "Zero-shot"
+
+
+def test_a_number_stands_for_the_same_settings_everywhere():
+    def cells(dataset, policy, shots):
+        return [Cell(dataset, "b", "m", n, 1, "LPPlusPlus", protocol={"validation": policy}) for n in shots]
+
+    found = [*cells("dtd", "paper", (1, 4)), *cells("dtd", "coop", (1, 4, 16)), *cells("eurosat", "coop", (1, 4, 16))]
+    names = distinct(found)
+    assert {names[cell.key] for cell in found[:2]} == {"m"}
+    assert {names[cell.key] for cell in found[2:]} == {"m (variant 2)"}
+    adapter = Cell("dtd", "b", "m", 1, 1, "ClipAdapter", {"learning_rate": 0.01})
+    assert rate_of(adapter) is None  # Part of the method, not a sweep.
+    assert rate_of(replace(adapter, estimator="LPPlusPlus")) == 0.01
+
+
+def test_a_cell_that_diverges_fails_and_the_rest_goes_on(root, tmp_path):
+    wild = {"name": "wild", "estimator": "ClipAdapter", "parameters": {"learning_rate": 1e30, "epochs": 5},
+            "validation": False}  # fmt: skip
+    plan = parse_plan(tomllib.loads(PLAN) | {"methods": ["wild", "Zero-shot"], "method": [wild], "tasks": 1}, "p.toml")
+    results = Results(tmp_path)
+    summary = run_plan(plan, results, Sources(root, tmp_path / "f"), n_jobs=1)
+    assert (summary.run, summary.failed) == (8, 4)
+    assert "lower learning_rate" in results.rows(failed=True)[0].traceback
+
+
+def test_classes_that_are_out_of_the_question_do_not_hide_the_others():
+    """A shift with some of the classes: accuracy is that of their scores, however small their probabilities."""
+    rng = np.random.default_rng(0)
+    P = rng.standard_normal((40, 64))
+    y, columns = np.repeat(np.arange(40), 16), np.arange(0, 40, 5)
+    labels = np.tile(np.arange(8), 30)
+    X, T = P[y] + 0.6 * rng.standard_normal((640, 64)), P + rng.standard_normal((40, 64))
+    test = 0.5 * P[columns[labels]] + 0.5 * P[rng.integers(0, 40, 240)] + 0.9 * rng.standard_normal((240, 64))
+    names = tuple(f"c{k}" for k in range(40))
+    task = cells.TaskData(
+        cells.Examples(X, y), None, cells.Examples(test, labels), T, names, names, None, "draw", columns
+    )
+    row = cells.run_cell(Cell("a", "b", "tip", 16, 1, "TipAdapter", {"alpha": 500.0, "beta": 5.5}), task)
+    model = lpplusplus.TipAdapter(alpha=500.0, beta=5.5).fit(X, y, text=T)
+    assert row.accuracy == pytest.approx((model.decision_function(test)[:, columns].argmax(1) == labels).mean())
+
+
+def test_a_shift_of_ones_own(tmp_path):
+    """Parent and shift in a plan: the shift has the parent's templates and classes."""
+    pytest.importorskip("onnxruntime")
+    names = {"n00000001": "robin", "n00000002": "owl", "n00000003": "wren"}
+    for place, start, chosen in (
+        ("birds/train", 0, names),
+        ("birds/val", 100, names),
+        ("away/images", 200, list(names)[:2]),
+    ):
+        make_folder(tmp_path / place, dict.fromkeys(chosen, 4), start=start)
+    (tmp_path / "birds" / "classnames.txt").write_text("".join(f"{k} {v}\n" for k, v in names.items()))
+    plan = parse_plan(
+        {
+            "datasets": ["birds", "birds_away"], "backbones": ["embedded"], "methods": ["Zero-shot"], "shots": [1],
+            "tasks": 1,
+            "dataset": {
+                "birds": {"folder": "birds", "reader": "imagenet", "train": "train", "test": "val",
+                          "templates": ["a photo of a {}."]},
+                "birds_away": {"folder": "away", "reader": "imagenet-shift", "images": "images", "parent": "birds"},
+            },
+        },
+        "p.toml",
+    )  # fmt: skip
+    results = Results(tmp_path / "r")
+    run_plan(plan, results, Sources(tmp_path, tmp_path / "f"), n_jobs=1)
+    assert not results.rows(failed=True), results.rows(failed=True)[0].traceback
+    assert [row.test_images for row in results.rows()] == [12, 8]
 
 
 def test_a_failing_cell_is_recorded_and_the_rest_goes_on(root, tmp_path):
@@ -336,7 +425,9 @@ def test_prompt_learners_run_on_image_data_sets(tmp_path):
             "method": [{"name": name, "estimator": name, "parameters": {"epochs": 2, "n_context": 2}}
                        for name in ("CoOp", "PLOT")],
             "dataset": {"pictures": {"folder": "pictures", "reader": "folder-per-class",
-                                     "templates": ["a picture of a {}."]}},
+                                     "templates": ["a picture of a {}."],
+                                     # As ImageNet has it, and as the authors train.
+                                     "rename": {"red_star": "star", "blue_star": "star"}}},
         },
         "plan.toml",
     )  # fmt: skip

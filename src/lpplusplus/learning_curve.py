@@ -42,10 +42,10 @@ def learning_curve(
         "examples alone (visual probe)": LPPlusPlus(alpha="none"),
         "both (LP++)": LPPlusPlus(),
     }
-    fewest = np.unique(support.labels, return_counts=True)[1].min()
+    most = np.unique(support.labels, return_counts=True)[1].max()
     curve: dict[str, list[float]] = {name: [] for name in methods}
     for done, count in enumerate(shots, 1):
-        choices = [sample_shots(support.labels, count, seed) for seed in range(CHOICES if count < fewest else 1)]
+        choices = [sample_shots(support.labels, count, seed) for seed in range(CHOICES if count < most else 1)]
         for name, method in methods.items():
             scores = []
             for rows in choices:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import lpplusplus
 
+from .. import _arrays
 from ..base import FewShotClassifier
 from ..encoders import Encoder, open_encoder
 from ..evaluation import evaluate
@@ -77,6 +78,7 @@ def _run(cell: Cell, task: TaskData) -> Row:
         names = np.array(task.classes)
     else:
         model.set_params(encoder=_open_clip(cell.backbone))
+        model.refuse_twins = False  # The authors train with ImageNet's, too.
         names = np.array(_different(task.names))
     extra: dict[str, Any] = {}
     held = task.validation if cell.validation else None
@@ -89,12 +91,11 @@ def _run(cell: Cell, task: TaskData) -> Row:
         model.fit(task.support.X, names[task.support.y], text=task.text, classes=names.tolist(), **extra)
         fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    chances = np.asarray(model.predict_proba(task.test.X))
+    chances = np.asarray(_chances(model, task))
     predict_seconds = time.perf_counter() - start
-    labels = list(task.classes)
-    if task.columns is not None:
-        chances = chances[:, task.columns] / chances[:, task.columns].sum(axis=1, keepdims=True)
-        labels = [labels[k] for k in task.columns]
+    if not np.isfinite(chances).all():
+        raise FloatingPointError(f"{cell.method}: probabilities are not finite; a lower learning rate may help.")
+    labels = list(task.classes) if task.columns is None else [task.classes[k] for k in task.columns]
     found = evaluate(chances, task.test.y, labels)
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
@@ -120,6 +121,18 @@ def _run(cell: Cell, task: TaskData) -> Row:
         versions=versions(),
         finished=time.time(),
     )
+
+
+def _chances(model: FewShotClassifier, task: TaskData) -> Any:
+    """Probabilities of the classes that test images can have.
+
+    From their own scores, since next to a class that is out of the question all of them may have vanished.
+    """
+    if task.columns is None:
+        return model.predict_proba(task.test.X)
+    z = np.ascontiguousarray(np.asarray(model._logits(model._ready(task.test.X)))[:, task.columns])
+    _arrays.softmax(z, out=z)
+    return z
 
 
 def warm_up(estimators: set[str]) -> None:

@@ -30,6 +30,7 @@ Its keys, with an example:
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ class Plan:
     draws: str = ""
     """A file of draws to use instead of the generator."""
     declared: Mapping[str, DataSet] = field(default_factory=dict)
-    """Data sets that the plan itself describes, with the keys of the catalogue."""
+    """Data sets that the plan itself, or a user's catalogue, describes."""
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -100,6 +101,10 @@ class Plan:
 
     def cells(self, dataset: str, backbone: str) -> Iterator[Cell]:
         """All cells of one data set seen by one encoder: task by task, so that tables fill evenly."""
+        protocol = self.protocol
+        if dataset in self.declared:
+            # Templates, prompt, reader: changed, they make another data set of it, whatever its name.
+            protocol["data"] = hashlib.sha256(repr(self.declared[dataset]).encode()).hexdigest()
         for seed in range(1, self.tasks + 1):
             for shots in self.shots:
                 for method in self.methods:
@@ -112,7 +117,7 @@ class Plan:
                         method.estimator,
                         dict(method.parameters),
                         method.validation and self.validation != "none",
-                        self.protocol,
+                        protocol,
                     )
 
     def all_cells(self) -> Iterator[Cell]:
@@ -135,8 +140,11 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
     (2, (1, 2, 4, 8, 16))
     """
     shipped = resources.files(__package__) / "plans" / f"{os.fspath(path)}.toml"
-    if Path(path).exists():
-        text = Path(path).read_text(encoding="utf-8")
+    if Path(path).is_file():
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise PlanError(f"{os.fspath(path)} is not text in UTF-8 ({error}).") from error
     elif shipped.is_file():
         text = shipped.read_text(encoding="utf-8")
     else:
@@ -201,7 +209,17 @@ def _draws(content: Mapping[str, Any], where: str) -> str:
 def _methods(content: Mapping[str, Any], where: str) -> tuple[Method, ...]:
     catalogue = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
     known = {name: _method(name, entry, "methods.toml") for name, entry in catalogue["methods"].items()}
-    own = {str(entry.get("name")): _method(str(entry.get("name")), entry, where) for entry in content.get("method", ())}
+    own: dict[str, Method] = {}
+    entries = content.get("method", ())
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
+        raise PlanError(f"{where}: a method of the plan's own is a table [[method]], with two brackets.")
+    for entry in entries:
+        name = entry.get("name")
+        if not isinstance(name, str) or not name:
+            raise PlanError(f"{where}: a [[method]] has no name: give it one, for the tables.")
+        if name in own:
+            raise PlanError(f"{where}: there are two [[method]] with the name {name!r}.")
+        own[name] = _method(name, entry, where)
     known |= own
     groups: dict[str, list[str]] = catalogue["groups"]
     chosen: dict[str, Method] = {}
@@ -219,7 +237,15 @@ def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
     if unknown or "estimator" not in entry or not name:
         raise PlanError(f"{where}: method {name!r} has keys {sorted(entry)}; expected name, estimator, parameters, "
                         f"validation.")  # fmt: skip
-    return Method(name, str(entry["estimator"]), dict(entry.get("parameters", {})), bool(entry.get("validation", True)))
+    parameters, validation = entry.get("parameters", {}), entry.get("validation", True)
+    if not isinstance(parameters, dict):
+        raise PlanError(f"{where}: method {name!r}: parameters must be a table, such as {{ epochs = 20 }}.")
+    for key, value in parameters.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise PlanError(f"{where}: method {name!r}: {key} is {value}, which is not a number.")
+    if not isinstance(validation, bool):
+        raise PlanError(f"{where}: method {name!r}: validation must be true or false, got {validation!r}.")
+    return Method(name, str(entry["estimator"]), dict(parameters), validation)
 
 
 def _words(content: Mapping[str, Any], key: str, where: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -234,7 +260,7 @@ def _numbers(content: Mapping[str, Any], key: str, where: str, default: tuple[in
     value = content.get(key, default)
     if not isinstance(value, list | tuple) or not value or not all(_whole(number, 1) for number in value):
         raise PlanError(f"{where}: {key} must be a list of whole numbers from 1.")
-    return tuple(value)
+    return tuple(dict.fromkeys(value))
 
 
 def _number(content: Mapping[str, Any], key: str, where: str, default: int, low: int) -> int:

@@ -30,6 +30,7 @@ from .datasets import (
     check_rows,
     find,
     shared_part,
+    with_parents,
 )
 from .plan import Plan
 from .results import Cell
@@ -133,9 +134,10 @@ class Sources:
     ) -> Problem:
         """Read, embed and check one data set for all of a plan's tasks; with `tokens`, the places of each image too."""
         encoder = self._open(backbone, tokens)
-        if name == DEMO:
+        sets = with_parents(catalog(*self.files) | dict(plan.declared))
+        if name == DEMO and name not in sets:
             return _distinct(plan, self._embedded(plan, self._demo(tell), encoder, tell))
-        entry = find(name, catalog(*self.files) | dict(plan.declared))
+        entry = find(name, sets)
         if self.root is None:
             raise DataSetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
@@ -144,14 +146,14 @@ class Sources:
             found = entry.features(self.root, backbone=backbone, allow_duplicates=True)
             return _distinct(plan, _published(found, plan))
         if entry.parent:
-            return self._shifted(plan, entry, encoder, tell)
+            return self._shifted(plan, entry, find(entry.parent, sets), encoder, tell)
         return _distinct(plan, self._embedded(plan, entry.splits(self.root), encoder, tell))
 
-    def _shifted(self, plan: Plan, entry: DataSet, encoder: OpenEncoder, tell: Tell) -> Problem:
+    def _shifted(self, plan: Plan, entry: DataSet, parent: DataSet, encoder: OpenEncoder, tell: Tell) -> Problem:
         """Learn from the parent's images, with the parent's draws, and test on this data set's."""
         assert self.root is not None
         shifted = entry.splits(self.root)
-        home = self._embedded(plan, find(entry.parent).splits(self.root), encoder, tell, test=False)
+        home = self._embedded(plan, parent.splits(self.root), encoder, tell, test=False)
         away = self._embedded(plan, shifted, encoder, tell, needed={"test": np.arange(len(shifted.part("test")))})
         assert isinstance(home.data, Splits)
         _distinct(plan, home, away)
@@ -270,6 +272,11 @@ def _imported(plan: Plan, data: Splits | FeatureSet) -> dict[tuple[int, int], Dr
     for draw in read_draws(plan.draws):
         if draw.dataset == data.name:
             draw.check(data)
+            if (draw.shots, draw.seed) in found:
+                raise DrawError(
+                    f"{plan.draws} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: export "
+                    f"them from the results of one protocol."
+                )
             found[draw.shots, draw.seed] = draw
     if not found and data.train is not None:
         raise DrawError(f"{plan.draws} has no draws of {data.name}.")

@@ -2,7 +2,7 @@
 
 A cell is one data set, method, number of shots, seed and encoder under one protocol. Rows are written in one
 transaction each, so a killed run loses at most the cells under way. Several processes may share a file: a cell is
-claimed before it is run, and a claim whose owner has stopped breathing is taken over.
+claimed before it is run, and a claim whose owner has ended or stopped breathing is taken over.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import sqlite3
 import time
 import uuid
@@ -57,7 +58,8 @@ class Cell:
     validation: bool = True
     """Whether the method is given the validation images."""
     protocol: dict[str, Any] = field(default_factory=dict)
-    """How tasks are drawn and prompts are written: generator, validation size, policy for scarce classes, templates."""
+    """How tasks are drawn: generator, validation size, policy for scarce classes; and a digest of the data set's
+    description where it is the user's own."""
 
     @property
     def key(self) -> str:
@@ -123,7 +125,7 @@ class Results:
         if not create and not self.path.exists():
             raise ResultsError(f"{self.folder} has no {FILE}: run a benchmark into it first.")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         try:
             with self._connect() as database:
                 database.executescript(_TABLES)
@@ -167,7 +169,7 @@ class Results:
             taken = database.execute(
                 "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
             ).fetchone()
-            if solved or (taken and taken[0] != self.owner):
+            if solved or (taken and taken[0] != self.owner and not _is_gone(taken[0])):
                 return False
             database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
         return True
@@ -204,6 +206,20 @@ class Results:
                 yield database
         finally:
             database.close()
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether the owner of a claim is known to be no more: a process of this machine that has been killed."""
+    host, _, rest = owner.rpartition("/")[0].partition("/")
+    if host != socket.gethostname() or not rest.isdecimal() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(rest), 0)  # Asks, and kills nobody.
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _row(text: str) -> Row:

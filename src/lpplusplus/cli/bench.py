@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
@@ -182,16 +183,22 @@ def _run(
 ) -> int:
     """Run what is missing and tell of it; 1 where a cell failed."""
     _check_packages(plan)
+    from ..bench.datasets import catalog
     from ..bench.problems import Sources
     from ..bench.results import Results
     from ..bench.runner import run_plan
 
+    if catalogs:
+        theirs = catalog(*catalogs)
+        plan = replace(
+            plan, declared={name: theirs[name] for name in theirs.keys() - catalog().keys()} | dict(plan.declared)
+        )
     results = Results(output)
     with bar(plan.name) as progress:
         summary = run_plan(
             plan,
             results,
-            Sources(root, output / "features", catalogs),
+            Sources(root, output / "features"),
             n_jobs=jobs,
             progress=progress,
         )
@@ -246,6 +253,9 @@ def _tell(plan: Plan, results: Results, summary: Summary, as_json: bool) -> int:
         warn(f"failed: {reason}")
     if len(reasons) > REASONS:
         warn(f"… and {len(reasons) - REASONS} other reasons, which --json has.")
+    left = summary.cells - summary.already - summary.run
+    if left:
+        warn(f"{left} cells are left to another process that is at work on them; run this again when it has ended.")
     return 1 if failures else 0
 
 

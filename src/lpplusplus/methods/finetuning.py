@@ -129,6 +129,10 @@ def finetune(
             optimiser.zero_grad()
             total += backward(views[chosen, epoch % views.shape[1]], y[chosen]) * len(chosen)
             optimiser.step()
+        if not math.isfinite(total):
+            raise FloatingPointError(
+                f"the loss is {total} in epoch {epoch + 1}: lower learning_rate={schedule.learning_rate:g}."
+            )
         history.add(epoch=epoch + 1, loss=total / len(y))
         if validation is not None:
             with torch.no_grad():

@@ -25,9 +25,9 @@ class LinearProbe(FewShotClassifier):
     validation data or, without them, on the support's own folds; where some class has a single example, nothing can
     be held out, and C is `fallback_C`.
 
-    Fits share their work and give the same answer as 23 separate ones: a value of C that comes up again is not solved
-    again, each solution starts from that of the nearest C, and images are rotated into the space they span, which is
-    smaller than the embedding when examples are few.
+    Fits share their work and agree with 23 separate ones to the tolerance: a value of C that comes up again is not
+    solved again, each solution starts from that of the nearest C, and images are rotated into the space they span,
+    which is smaller than the embedding when examples are few.
 
     Parameters
     ----------

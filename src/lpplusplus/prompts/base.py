@@ -87,6 +87,8 @@ class PromptLearner(FewShotClassifier):
     parameter_rules: ClassVar[dict[str, list[Rule]]]
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD", "context_": "CMW"}
     fitted_scalars: ClassVar[tuple[str, ...]] = ("epoch_", "logit_scale_", "encoder_", "fingerprint_")
+    refuse_twins = True
+    """Whether two classes that read the same are an error. The benchmark has them where a data set has."""
     normalize = True
     needs_torch = True
     black_box = False
@@ -212,7 +214,7 @@ class PromptLearner(FewShotClassifier):
         slots = Slots(
             tower, names, context.shape[-2], self.class_position, copies=math.prod(context.shape[:-3]), memory=memory
         )
-        twins = None if self.class_specific else slots.twins()
+        twins = slots.twins() if self.refuse_twins and not self.class_specific else None
         if twins is not None:
             first, second = (str(self.classes_[i]) for i in twins)
             raise ValueError(

@@ -1,6 +1,6 @@
 """Data sets of the benchmark: the paper's eleven, ImageNet's four shifts, folders per class, published features."""
 
-from .catalog import DataSet, catalog, find, parse_entry
+from .catalog import DataSet, catalog, find, parse_entry, with_parents
 from .features import AVERAGE, FeaturePart, FeatureSet, read_feature_file
 from .readers import READERS
 from .splits import PARTS, DataSetError, OverlapError, Part, Splits, check_disjoint, check_rows, shared_part
@@ -25,4 +25,5 @@ __all__ = [
     "parse_entry",
     "read_feature_file",
     "shared_part",
+    "with_parents",
 ]

@@ -189,6 +189,11 @@ def catalog(*files: str | PathLike[str]) -> dict[str, DataSet]:
         if twice:
             raise DataSetError(f"{file}: there is a data set {twice[0]!r} already; choose another name.")
         sets |= more
+    return with_parents(sets)
+
+
+def with_parents(sets: Mapping[str, DataSet]) -> dict[str, DataSet]:
+    """The data sets, those without templates having their parents'."""
     return {name: _with_parent(dataset, sets) for name, dataset in sets.items()}
 
 

@@ -175,19 +175,28 @@ def average(summaries: Iterable[Summary], *, together: bool = False) -> list[Ave
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     """The name of each cell's method, by the cell's key.
 
-    It is the plan's name, unless rows of one data set, backbone, method and shots differ in more than their seed;
-    those get a number behind it, since a mean over them would be a mean of different things.
+    It is the plan's name, unless rows of one backbone and method differ in their settings, or those of one data set in
+    what it was; those get a number behind it, since a mean over them would be a mean of different things. A number
+    stands for the same settings in all data sets and at all numbers of shots.
     """
-    variants: dict[tuple[str, str, str, int], list[str]] = {}
+    variants: dict[tuple[str, ...], list[str]] = {}
+
+    def number(group: tuple[str, ...], settings: object) -> int:
+        known = variants.setdefault(group, [])
+        text = json.dumps(settings, sort_keys=True)
+        if text not in known:
+            known.append(text)
+        return known.index(text) + 1
+
     names = {}
     for cell in cells:
         given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
-        settings = json.dumps([cell.estimator, given, cell.validation, cell.protocol], sort_keys=True)
-        known = variants.setdefault((cell.dataset, cell.backbone, cell.method, cell.shots), [])
-        if settings not in known:
-            known.append(settings)
-        number = known.index(settings)
-        names[cell.key] = cell.method if number == 0 else f"{cell.method} (variant {number + 1})"
+        protocol = dict(cell.protocol)
+        data = number((cell.dataset, cell.backbone), protocol.pop("data", None))
+        variant = number((cell.backbone, cell.method, ""), [cell.estimator, given, cell.validation, protocol])
+        names[cell.key] = (
+            cell.method + (f" (variant {variant})" if variant > 1 else "") + (f" (data {data})" if data > 1 else "")
+        )
     return names
 
 
@@ -197,12 +206,14 @@ def is_main(one: Summary | Average) -> bool:
 
 
 def plan_name(method: str) -> str:
-    """A method's name without the number that `distinct` put behind it."""
-    return re.sub(r" \(variant \d+\)$", "", method)
+    """A method's name without the numbers that `distinct` put behind it."""
+    return re.sub(r"( \((variant|data) \d+\))+$", "", method)
 
 
 def rate_of(cell: Cell) -> float | None:
-    """The learning rate that a cell sets to a number."""
+    """The learning rate that a cell of LP++ sets to a number; other methods have one always."""
+    if cell.estimator != "LPPlusPlus":
+        return None
     rate = cell.parameters.get("learning_rate")
     return float(rate) if isinstance(rate, int | float) and not isinstance(rate, bool) else None
 

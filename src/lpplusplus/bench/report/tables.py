@@ -285,7 +285,7 @@ def _cost_table(ours: list[Summary], where: str) -> Table | None:
         values = {
             "Method": one.method,
             "fit": one.fit_seconds,
-            "published fit": known.get("time") if paper else None,
+            "published fit": known.get("time") if paper and is_published_backbone(one.backbone) else None,
             "predict": one.predict_seconds,
             "encode": one.encode_seconds,
             "memory": one.peak_mib,

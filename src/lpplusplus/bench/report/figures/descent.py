@@ -129,7 +129,7 @@ def _curve_figure(
         curve = chosen[method].curve
         values = next((curve[name] for name in columns if curve.get(name)), None)
         if values is not None and len(values) > 1:
-            steps = curve.get("update", [])
+            steps = curve.get("update") or curve.get("epoch") or []
             lines[method] = steps if len(steps) == len(values) else [float(i) for i in range(len(values))], values
     if not lines:
         return None
@@ -156,7 +156,7 @@ def _curve_figure(
         ticks = [0, *(10**power for power in range(1, 6) if 10**power <= max(s[-1] for s, _ in lines.values()))]
         axes.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
         axes.minorticks_off()
-    axes.set(xlabel="updates", ylabel=label)
+    axes.set(xlabel="updates or epochs", ylabel=label)
     axes.grid(True, color="0.9")
     add_legend(figure, [(handle(styles.get(method) or method_styles([method])[method]), method) for method in lines])
     return Picture(key, title, f"{title}. A ring is the update that was kept.", figure)
