@@ -59,6 +59,7 @@ class Insight:
     weakest : the classes with the lowest accuracy, if below 1
     doubtful_names : classes whose names the encoder seems not to understand
     twins : pairs of images of different classes that look the same
+    copies : validation images that were trained on, which make any classifier look good
     """
 
     measured: str
@@ -67,6 +68,7 @@ class Insight:
     weakest: list[Weakness] = field(default_factory=list)
     doubtful_names: list[str] = field(default_factory=list)
     twins: list[Twins] = field(default_factory=list)
+    copies: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -85,10 +87,13 @@ def look_into(
     classes = list(support.classes)
     doubtful = [] if text is None else doubtful_names(support.rows, support.labels, text, classes)
     twins = look_alikes(support.rows, support.labels, support.paths)
+    copies = 0
     if validation is not None:
         assert validation.labels is not None
         answers, truth, held = model.predict(validation.rows), validation.labels, validation.rows
         measured = "validation"
+        seen = {row.tobytes() for row in support.rows}
+        copies = sum(row.tobytes() in seen for row in held)
     else:
         _, counts = np.unique(support.labels, return_counts=True)
         # A fold leaves one of a class's two examples, and folds of its own need two.
@@ -101,7 +106,7 @@ def look_into(
         names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
         zero_shot = float((names.predict(held) == truth).mean())
     right = answers == truth
-    return Insight(measured, float(right.mean()), zero_shot, _weakest(right, truth), doubtful, twins)
+    return Insight(measured, float(right.mean()), zero_shot, _weakest(right, truth), doubtful, twins, copies)
 
 
 def _held_out(

@@ -189,10 +189,9 @@ def _run(
     from ..bench.runner import run_plan
 
     if catalogs:
-        theirs = catalog(*catalogs)
-        plan = replace(
-            plan, declared={name: theirs[name] for name in theirs.keys() - catalog().keys()} | dict(plan.declared)
-        )
+        ours = catalog()
+        theirs = {name: entry for name, entry in catalog(*catalogs).items() if name not in ours}
+        plan = replace(plan, declared=theirs | dict(plan.declared))
     results = Results(output)
     with bar(plan.name) as progress:
         summary = run_plan(

@@ -93,12 +93,16 @@ def train(
         clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
     if store is not None:
         report_left_aside(clf.support_.left_aside, store)
-    _warn_of_copies(clf)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
+    if insight.copies:
+        warn(
+            f"{insight.copies} of {len(clf.validation_ or ())} validation images are among the training images: what "
+            f"is measured on them says nothing about new ones."
+        )
     clf.save(output)
     if as_json:
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped})
@@ -124,19 +128,6 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
         problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
     if problem is not None:
         raise typer.BadParameter(problem, param_hint="-o")
-
-
-def _warn_of_copies(clf: ImageClassifier) -> None:
-    """Validation images that were trained on make any classifier look good."""
-    if clf.validation_ is None:
-        return
-    seen = {row.tobytes() for row in clf.support_.rows}
-    copies = sum(row.tobytes() in seen for row in clf.validation_.rows)
-    if copies:
-        warn(
-            f"{copies} of {len(clf.validation_)} validation images are among the training images: what is measured on "
-            f"them says nothing about new ones."
-        )
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:

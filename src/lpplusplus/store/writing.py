@@ -141,7 +141,8 @@ class StoreWriter:
         same_list = 2 * len(before & here) >= min(len(before), len(here)) > 0
         kept = []
         for source in self._replaced:
-            if same_list if source.receipt.digest in previous else _pictures([source]) <= here:
+            gone = same_list if source.receipt.digest in previous else _pictures([source]) <= here
+            if gone:
                 source.path.unlink(missing_ok=True)
             else:
                 kept.append(source)
