@@ -34,7 +34,7 @@ def test_finer_steps_converge_to_the_flow(form, monkeypatch):
     truth = euler(F, y, T, end=100.0, steps=20_000)
     errors = []
     for n in (8, 32, 128):
-        monkeypatch.setattr(flow_module, "times", lambda end, n=n: tuple(np.linspace(0, 100, n + 1)[1:]))
+        monkeypatch.setattr(flow_module, "times", lambda end, direct, n=n: tuple(np.linspace(0, 100, n + 1)[1:]))
         path, _, _ = walk(form, Flow(learn_alpha=False), F, y, T, start_of(F, y, T))
         errors.append(np.abs(path[-1] - truth).max())
     assert errors[1] < errors[0] / 2.5
@@ -49,6 +49,21 @@ def test_ends_where_300_updates_end():
     assert fast.n_updates_ == 6
     assert fast.history_.time[-1] == pytest.approx(300 * 10 / 11)
     assert np.mean(slow.predict(X) == fast.predict(X)) > 0.94
+
+
+@pytest.mark.parametrize(("shots", "steps"), [(4, 8), (8, 8), (16, 8), (32, 9)])
+def test_a_direct_walk_ends_where_the_whole_one_ends(shots, steps):
+    """`selection="last"` leaves out the first, shortest steps of a long walk."""
+    F, y, T = small_task(10, shots, 64, seed=1)
+    assert LPPlusPlus(selection="last").fit(F, y, text=T).n_updates_ == steps
+    whole, direct = (
+        walk(PrimalObjective, Flow(300 * shots, direct=direct), F, y, T, start_of(F, y, T)) for direct in (False, True)
+    )
+    logits, losses, stamps = direct
+    assert len(stamps) == steps + 1
+    assert stamps[-1] == whole[2][-1] == pytest.approx(shots * 300 * 10 / 11)
+    assert losses[-1] == pytest.approx(whole[1][-1], rel=0.02)
+    assert np.abs(logits[-1] - whole[0][-1]).mean() < 0.03 * np.std(logits[-1])
 
 
 @settings(max_examples=25, deadline=None)

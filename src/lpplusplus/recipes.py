@@ -52,14 +52,14 @@ class Recipe:
             return LPP_UPDATES
         return FAR_UPDATES if by_loss else LPP_UPDATES * shots
 
-    def make_solver(self, updates: int, learning_rate: float | None = None) -> Solver:
-        """The solver, set up for a budget."""
+    def make_solver(self, updates: int, learning_rate: float | None = None, *, direct: bool = False) -> Solver:
+        """The solver, set up for a budget; `direct` where only the end of its walk is wanted."""
         alpha: dict[str, Any] = {"learn_alpha": self.alpha == "learned"}
         taus: dict[str, Any] = {"tau_w": self.tau_w, "tau_alpha": self.tau_alpha}
         steps: dict[str, Any] = {"certified": self.certified, **taus, **alpha}
         match self.solver:
             case "flow":
-                return Flow(updates, self.cycle, **taus, **alpha)
+                return Flow(updates, self.cycle, **taus, **alpha, direct=direct)
             case "block-mm":
                 return BlockMM(updates, self.cycle, **steps)
             case "heavy-ball":

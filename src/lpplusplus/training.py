@@ -168,7 +168,7 @@ class _Beginner:
 
 def _to_the_end(support: Support, recipe: Recipe, begin: _Beginner) -> Fitted:
     history = History()
-    solver = recipe.make_solver(begin.budget, _rate(recipe))
+    solver = recipe.make_solver(begin.budget, _rate(recipe), direct=True)
     objective, point = begin(support, solver)
     keeper = Last(point, history)
     solver.run(objective, point, keeper)

@@ -29,23 +29,34 @@ LPP_TIME = 300 * 10 / 11
 EARLY_STEPS, RATIO = 6, 2.0
 """Time points up to there; each, before and beyond, is so many times the one before."""
 DAMPING_EARLY, DAMPING_LATE = 1.5, 6.0
+ENOUGH_STEPS, NOT_NEEDED = 8, 2
+"""Where nobody looks at the way, a walk of more steps than the first leaves out up to so many of its shortest."""
 SMALLEST_STEP = 2.0**-30
 """Fraction of a planned step below which a rising loss is rounding, not curvature."""
 
 
-def times(end: float) -> tuple[float, ...]:
+def times(end: float, *, direct: bool = False) -> tuple[float, ...]:
     """Geometric time points up to `end`, the same for every `end` but for the last.
+
+    `direct` is for a walk of which only the end is wanted: where it goes on for long, later steps mend what longer ones
+    at the beginning got wrong.
 
     >>> [round(t, 1) for t in times(LPP_TIME)]
     [8.5, 17.0, 34.1, 68.2, 136.4, 272.7]
     >>> [round(t) for t in times(2000)[5:]]
     [273, 545, 1091, 2000]
+    >>> [round(t) for t in times(16 * LPP_TIME, direct=True)]
+    [34, 68, 136, 273, 545, 1091, 2182, 4364]
     """
+    if end <= 0:
+        return ()
     points = [LPP_TIME * RATIO**-j for j in reversed(range(EARLY_STEPS))]
     while points[-1] < end:
         points.append(points[-1] * RATIO)
     # A last step much shorter than the others would be an evaluation for nothing.
-    return (*(t for t in points if 1.3 * t < end), end) if end > 0 else ()
+    points = [*(t for t in points if 1.3 * t < end), end]
+    spare = min(NOT_NEEDED, max(0, len(points) - ENOUGH_STEPS)) if direct else 0
+    return tuple(points[spare:])
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,8 @@ class Flow:
     tau_w: float = 1.0
     tau_alpha: float = 16.0
     learn_alpha: bool = True
+    direct: bool = False
+    """Whether only the end of the walk is wanted; see `times`."""
     coordinates = "any"
 
     @property
@@ -69,11 +82,11 @@ class Flow:
 
     @property
     def evaluations(self) -> int:
-        return len(times(self.end))
+        return len(times(self.end, direct=self.direct))
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.learn_alpha and point.alpha is not None
-        schedule = times(self.end)
+        schedule = times(self.end, direct=self.direct)
         w_unit = step_size(visual_constant(objective, self.tau_w))
         alpha_unit = 0.0
         if learn_alpha:
