@@ -78,6 +78,24 @@ def test_predictions_agree_with_block_mm(rn50):
         assert np.mean(fast == slow) >= 0.98
 
 
+@pytest.mark.parametrize("shots", [8, 16])
+def test_the_shortest_steps_of_a_long_walk_are_not_needed(rn50, shots, monkeypatch):
+    """`selection="last"` leaves them out: 99 % or more of the test images get the same class."""
+    from lpplusplus import LPPlusPlus
+    from lpplusplus.solvers import flow
+
+    support, _, test = whurs19.draw(rn50.y, shots, 1)
+
+    def fit():
+        return LPPlusPlus(selection="last").fit(rn50.X[support], rn50.y[support], text=rn50.text)
+
+    direct = fit()
+    monkeypatch.setattr(flow, "NOT_NEEDED", 0)
+    whole = fit()
+    assert (direct.n_updates_, whole.n_updates_) == (8, 9 if shots == 8 else 10)
+    assert np.mean(direct.predict(rn50.X[test]) == whole.predict(rn50.X[test])) >= 0.99
+
+
 @pytest.mark.parametrize("encoder", ["rn50", "vit_b32"])
 def test_methods_that_know_the_names_lead_at_one_shot(encoder):
     """docs/methods.md: LP++ at the top, the searched caches near it, the standard probe far below, zero-shot beaten."""
