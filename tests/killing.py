@@ -13,7 +13,7 @@ from pathlib import Path
 import lpplusplus.embedding
 from lpplusplus.sources import from_folder
 from lpplusplus.store import FeatureStore, StoreError
-from pictures import make_folder, picture
+from pictures import contents, make_folder, picture
 from toy_encoder import ToyEncoder
 
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
@@ -22,10 +22,6 @@ ENCODER = ToyEncoder(batch_size=3)
 
 def run(images, store):
     return lpplusplus.embedding.embed(images, ENCODER, store=store, workers=1)
-
-
-def content(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def seen(store):
@@ -111,14 +107,14 @@ def main(kind, work):
         assert seen(store) in (None, seen(start), seen(expected)), f"a wrong store after a kill before {step}"
         ENCODER.batches.clear()
         again = run(images, store)
-        assert content(store) == content(expected), f"killed before step {step}"
+        assert contents(store) == contents(expected), f"killed before step {step}"
         assert ENCODER.batches == once[len(once) - len(ENCODER.batches) :], (
             f"killed before step {step}: work done twice"
         )
         if lived:
             assert again.computed == 0
             break
-    print(step - 1, "kills;", len(content(expected)), "files")
+    print(step - 1, "kills;", len(contents(expected)), "files")
 
 
 if __name__ == "__main__":

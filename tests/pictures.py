@@ -27,3 +27,8 @@ def make_folder(root, counts, *, suffix=".png", start=0):
             picture(seed).save(root / name / f"{index:03}{suffix}")
             seed += 1
     return root
+
+
+def contents(folder):
+    """Bytes of every file below, by relative path."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

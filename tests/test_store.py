@@ -19,7 +19,7 @@ from lpplusplus.pixels.decoding import CONVENTIONS
 from lpplusplus.sources import from_folder, from_list
 from lpplusplus.store import FeatureStore, Settings, StoreError, StoreWriter, is_store
 from lpplusplus.store.shards import Shard, map_embeddings, read_shard, write_shard
-from pictures import make_folder
+from pictures import contents, make_folder
 from toy_encoder import ToyEncoder
 
 SETTINGS = Settings("toy", "f", "p", 5)
@@ -45,10 +45,6 @@ def small(monkeypatch):
 def store(made, small, tmp_path):
     """A copy of it to break."""
     return shutil.copytree(made[2], tmp_path / "store")
-
-
-def content(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def flip(path, position, bit=0):
@@ -156,7 +152,7 @@ class TestDamage:
         encoder = ToyEncoder()
         again = embed(images, encoder, store=store)
         assert np.array_equal(again.X, done.X)
-        assert content(store) == content(original)
+        assert contents(store) == contents(original)
         assert sum(encoder.batches) <= 4
 
     def test_a_damaged_version_is_damage(self, made, store):
@@ -168,7 +164,7 @@ class TestDamage:
             (store / "index.json").read_bytes().replace(b'"version": 1', b'"version": 3')
         )
         assert embed(made[0], ToyEncoder(), store=store).computed == 4
-        assert content(store) == content(made[2])
+        assert contents(store) == contents(made[2])
 
     def test_verify_names_the_damaged(self, store):
         size = (store / "shard-000002.safetensors").stat().st_size
@@ -197,7 +193,7 @@ class TestDamage:
         encoder = ToyEncoder()
         embed(made[0], encoder, store=store)
         assert encoder.batches == []
-        assert content(store) == content(made[2])
+        assert contents(store) == contents(made[2])
 
     def test_a_twin_in_a_later_shard_does_not_change_a_rebuilt_one(self, tmp_path, small):
         """Computing three of four in a batch may change last bits, so the whole batch is computed again."""
@@ -205,12 +201,12 @@ class TestDamage:
         shutil.copy(root / "a/001.png", root / "a/010.png")
         images = from_folder(root)
         embed(images, ToyEncoder(), store=tmp_path / "store")
-        before = content(tmp_path / "store")
+        before = contents(tmp_path / "store")
         (tmp_path / "store/shard-000000.safetensors").unlink()
         encoder = ToyEncoder()
         embed(images, encoder, store=tmp_path / "store")
         assert encoder.batches == [4]
-        assert content(tmp_path / "store") == before
+        assert contents(tmp_path / "store") == before
 
 
 class TestStrangers:
@@ -255,12 +251,12 @@ class TestStrangers:
 
     def test_newer_formats_are_refused_and_left_alone(self, made, store):
         self.rewrite(store, lambda w: w.update(version=2))
-        before = content(store)
+        before = contents(store)
         with pytest.raises(StoreError, match="version 2; this lpplusplus reads version 1"):
             FeatureStore(store)
         with pytest.raises(StoreError, match="version 2"):
             embed(made[0], ToyEncoder(seed=1), store=store)
-        assert content(store) == before
+        assert contents(store) == before
 
     def test_newer_shards_are_refused_and_left_alone(self, made, store):
         path = store / "shard-000000.safetensors"
@@ -268,10 +264,10 @@ class TestStrangers:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lpplusplus.store.shards.VERSION", 9)
             write_shard(path, shard)
-        before = content(store)
+        before = contents(store)
         with pytest.raises(StoreError, match="version 9"):
             embed(made[0], ToyEncoder(), store=store)
-        assert content(store) == before
+        assert contents(store) == before
 
     def test_a_folder_with_other_things_is_not_touched(self, made, tmp_path):
         (tmp_path / "notes.txt").write_text("mine")
@@ -304,7 +300,7 @@ class TestStrangers:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert embed(made[0], ToyEncoder(), store=tmp_path / "store").reused == 4
-        assert content(tmp_path / "store") == content(made[2])
+        assert contents(tmp_path / "store") == contents(made[2])
 
     def test_a_link_in_place_of_what_is_set_aside(self, made, store, tmp_path):
         (tmp_path / "precious").mkdir()
@@ -328,7 +324,7 @@ class TestStrangers:
         (store / ".shard-000001.safetensors.abc.tmp").write_bytes(b"half")
         (store / ".index.json.abc.tmp").write_bytes(b"half")
         embed(made[0], ToyEncoder(), store=store)
-        assert content(store) == content(made[2])
+        assert contents(store) == contents(made[2])
 
     @pytest.mark.parametrize(
         "header",
@@ -460,7 +456,7 @@ class TestAChangeInPlace:
         assert again.computed == 1
         fresh = embed(images, ToyEncoder(batch_size=1), store=tmp_path / "fresh")
         assert np.array_equal(again.X, fresh.X)
-        assert content(store) == content(tmp_path / "fresh")
+        assert contents(store) == contents(tmp_path / "fresh")
 
     def test_a_replaced_shard_survives_an_interruption(self, swapped, tmp_path, monkeypatch):
         images, store = swapped
@@ -469,14 +465,14 @@ class TestAChangeInPlace:
         assert embed(images, encoder, store=store).computed == 0
         assert encoder.batches == []
         embed(images, ToyEncoder(batch_size=1), store=tmp_path / "fresh")
-        assert content(store) == content(tmp_path / "fresh")
+        assert contents(store) == contents(tmp_path / "fresh")
 
 
 def test_what_was_set_aside_serves_a_return_to_the_old_encoder(tmp_path, small):
     """A run with another encoder that is interrupted has not lost anything."""
     images = from_folder(make_folder(tmp_path / "photos", {"a": 5, "b": 5}))
     embed(images, ToyEncoder(), store=tmp_path / "store")
-    before = content(tmp_path / "store")
+    before = contents(tmp_path / "store")
 
     class Interrupted(ToyEncoder):
         def encode_prepared(self, batch):
@@ -487,7 +483,7 @@ def test_what_was_set_aside_serves_a_return_to_the_old_encoder(tmp_path, small):
     with pytest.raises(KeyboardInterrupt):
         embed(images, Interrupted(seed=1), store=tmp_path / "store")
     assert embed(images, ToyEncoder(), store=tmp_path / "store").computed == 0
-    assert content(tmp_path / "store") == before
+    assert contents(tmp_path / "store") == before
 
 
 def test_paths_with_odd_bytes_are_embedded(tmp_path, small):

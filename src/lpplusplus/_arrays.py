@@ -131,6 +131,11 @@ def column_dots(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->j", a, b) if type(a) is np.ndarray else namespace(a).linalg.vecdot(a, b, axis=0)
 
 
+def column_dots_(a: Array, b: Array) -> Array:
+    """`column_dots`, where `a` may be overwritten: tensors then need no room of that size, made anew each time."""
+    return np.einsum("ij,ij->j", a, b) if type(a) is np.ndarray else a.mul_(b).sum(0)
+
+
 def unit_rows(x: Array, order: Array | None = None) -> Array:
     """Rows of `x`, in the given order, scaled to length 1; zero rows stay zero. `x` itself where nothing changes."""
     xp = namespace(x)

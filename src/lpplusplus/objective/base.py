@@ -284,18 +284,17 @@ class Objective(ABC):
 
         def work(worker: int) -> Array:
             steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
-            squared = self._squared_length(*steps) if measure else None
             for step, target in zip(steps, targets, strict=True):
                 if length != 1:
                     step *= length
                 target -= step
-            return squared
+            return self._squared_length_(*steps) if measure else None
 
         squares = self.team.map(work)
         if measure:
             xp = _arrays.namespace(gradient)
             total = sum(squares)
-            self._note_travel(length * xp.sqrt(xp.maximum(total, 0 * total)))
+            self._note_travel(xp.sqrt(xp.maximum(total, 0 * total)))
 
     def jump(self, point: Point, to: Point) -> None:
         """Move `point` anywhere, in place."""
@@ -367,8 +366,8 @@ class Objective(ABC):
         """A worker's rows of an array of coordinates, one block for each kind; the first is enough for `weights`."""
 
     @abstractmethod
-    def _squared_length(self, *blocks: Array) -> Array:
-        """What these rows of a gradient contribute to the squared length of each class's step in weights, (K,)."""
+    def _squared_length_(self, *blocks: Array) -> Array:
+        """What these rows of a step contribute to its squared length in weights for each class, (K,); spoils them."""
 
     def _freeze(self, *gradients: Array | None) -> None:
         """Zero the columns of classes without examples."""

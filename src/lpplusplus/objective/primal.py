@@ -192,9 +192,9 @@ class PrimalObjective(Objective):
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
         return (v[self.team.share(v.shape[0], worker)],)
 
-    def _squared_length(self, *blocks: Array) -> Array:
-        (gradient,) = blocks
-        return _arrays.column_dots(gradient, gradient)
+    def _squared_length_(self, *blocks: Array) -> Array:
+        (step,) = blocks
+        return _arrays.column_dots_(step, step)
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         v += self._text * alpha

@@ -116,11 +116,11 @@ class SpanObjective(Objective):
         n, share = self.support.size, self.team.share
         return v[:n, :][share(n, worker)], v[n:, :][share(v.shape[0] - n, worker)]
 
-    def _squared_length(self, *blocks: Array) -> Array:
+    def _squared_length_(self, *blocks: Array) -> Array:
         assert self._tracked is None  # Their rows would not match; nobody measures the way and tracks as well.
         # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is the image of c.
         coefficients, image = blocks
-        return _arrays.column_dots(coefficients, image) / self.support.size
+        return _arrays.column_dots_(coefficients, image) / self.support.size
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         logits = v[self.support.size :, :]
