@@ -15,10 +15,13 @@ from .objective import Objective, Point, Support, rows_per_chunk
 from .objective.base import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
-SAME_LOSS, SAME_ACCURACY = 0.5, 2.0
-"""Standard errors of a difference within which two iterates count as equal."""
-PATIENCE = 3
-"""A fold is over when its held-out loss has stood above its minimum for this many iterates of the flow."""
+SAME_LOSS, SAME_ACCURACY, CLEARLY_WORSE = 0.5, 2.0, 2.0
+"""Standard errors of a difference within which two iterates count as equal, and beyond which one is worse."""
+PATIENCE, ENOUGH_IMAGES = 3, 30
+"""A walk is over when its held-out loss has been clearly above its lowest for so many iterates of the flow in a row.
+
+A few hard images can lift it for a while; of fewer than the second, not even a standard error tells.
+"""
 
 
 def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -48,15 +51,16 @@ class Record(NamedTuple):
 
 
 class HeldOut:
-    """Observer that scores images left out of the loss."""
+    """Observer that scores images left out of the loss, and stops after `most` iterates or when `patience` is over."""
 
-    def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None) -> None:
+    def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None) -> None:
         self._watch, self._y = objective.watch(X), y
-        self._team, self._patience = objective.team, patience
+        self._team, self._most = objective.team, most
+        self._patience = patience if X.shape[0] >= ENOUGH_IMAGES else None
         self._height = rows_per_chunk(objective.support.n_classes)
         self._losses: list[np.ndarray[Any, Any]] = []
         self._hits: list[np.ndarray[Any, Any]] = []
-        self._best, self._best_at = np.inf, 0
+        self._lowest, self._worse = 0, 0
 
     def __call__(self, iterate: Iterate) -> bool:
         def work(worker: int) -> list[tuple[Array, Array]]:
@@ -68,10 +72,11 @@ class HeldOut:
         losses, hits = (np.concatenate([_arrays.to_numpy(x) for x in column]) for column in zip(*parts, strict=True))
         self._losses.append(losses)
         self._hits.append(hits)
-        total = float(losses.sum(dtype=np.float64))
-        if total < self._best:
-            self._best, self._best_at = total, len(self._losses)
-        return self._patience is not None and len(self._losses) - self._best_at >= self._patience
+        excess = losses.astype(np.float64) - self._losses[self._lowest]
+        if excess.sum() < 0:
+            self._lowest = len(self._losses) - 1
+        self._worse = 0 if _within(excess[None, :], CLEARLY_WORSE)[0] else self._worse + 1
+        return self._worse == self._patience or len(self._losses) == self._most
 
     def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array]:
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
@@ -92,7 +97,7 @@ def cross_validate(
     *,
     patience: int | None,
 ) -> Record:
-    """Hold out each fold in turn; the record goes as far as every fold went.
+    """Hold out each fold in turn; the record goes as far as every fold went, and no fold further than those before it.
 
     Parameters
     ----------
@@ -103,19 +108,20 @@ def cross_validate(
     begin
         Builds the objective of a support and the point to start from.
     patience
-        Iterates to go on after a fold's best; None to walk to the end.
+        Iterates to go on where a fold's loss is clearly above its lowest; None to walk to the end.
     """
-    records = []
+    records: list[Record] = []
     for low, high in pairwise(bounds):
         if low == high:
             continue
         rows = tuple((a, b) for a, b in ((0, low), (high, bounds[-1])) if a < b)
         objective, point = begin(replace(support, rows=rows))
-        held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience)
+        most = len(records[-1].losses) if records else None
+        held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience, most)
         solver.run(objective, point, held)
         records.append(held.record)
         del objective, point, held  # Their buffers, before the next fold makes its own.
-    shortest = min(len(record.losses) for record in records)
+    shortest = len(records[-1].losses)
     return Record(
         np.concatenate([record.losses[:shortest] for record in records], axis=1),
         np.concatenate([record.hits[:shortest] for record in records], axis=1),
@@ -128,7 +134,8 @@ def best_stop(record: Record) -> int:
     The first iterate whose loss cannot be told from the lowest, meaning within half a standard error of the difference:
     log-loss along the flow has a flat bottom, and on its near side accuracy is a little better. Loss also falls merely
     because logits grow, so where accuracy has by then dropped clearly (by two standard errors) below its best, the last
-    iterate before that drop is taken (docs/flow.md).
+    iterate before that drop is taken; where it is clearly still to rise, the first that is as accurate as the best
+    (docs/flow.md).
 
     >>> losses = np.array([[1.0, 1.2], [0.51, 0.69], [0.4, 0.79], [0.9, 0.9]])
     >>> best_stop(Record(losses, np.ones((4, 2))))
