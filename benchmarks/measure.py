@@ -157,7 +157,7 @@ def peak_extra_memory(run: Callable[[], R]) -> tuple[R, float]:
     Before the call, garbage is collected and the C allocator is asked to give its free memory
     back: otherwise the call would reuse, unseen, what an earlier one had freed. What a library
     allocates once (a BLAS pool, a compiled function) counts for the first call only: warm up
-    before measuring. Do not time and weigh in the same call.
+    before measuring. Do not time a call that a thread samples.
 
     Parameters
     ----------

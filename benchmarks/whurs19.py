@@ -35,6 +35,7 @@ METHODS: dict[str, tuple[dict[str, Any], bool]] = {
     'recipe="paper", validation': ({"recipe": "paper"}, True),
     THEIRS: ({"recipe": "released"}, True),
     'recipe="paper", last': ({"recipe": "paper"}, False),
+    "flow to the same time": ({"selection": "last", "updates": 300}, False),
     'default, selection="last"': ({"selection": "last"}, False),
     OURS: ({}, False),
     "default, validation": ({}, True),

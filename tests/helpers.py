@@ -11,15 +11,16 @@ from lpplusplus.objective import PrimalObjective, SpanObjective, Support, Weight
 FORMS = [PrimalObjective, SpanObjective]
 
 
-def walk(form, solver, F, y, T, start, team=None):
-    """Logits of `F` and losses along `solver`'s whole path from `start` in one form of the objective."""
+def walk(form, solver, F, y, T, start, team=None, seen_by=None):
+    """Logits of `F`, or of the images `seen_by`, losses and times along `solver`'s whole path from `start`."""
     extra = {} if team is None else {"team": team}
     objective = form(Support.of(F, y, len(start.W), T), **extra)
     logits, losses, times = [], [], []
+    X = F if seen_by is None else seen_by
 
     def observe(iterate):
         weights = objective.weights(iterate.point)
-        z = F @ weights.effective(T).T
+        z = X @ weights.effective(T).T
         logits.append(z if weights.intercept is None else z + weights.intercept)
         losses.append(iterate.loss)
         times.append(iterate.time)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from helpers import FORMS, start_of, walk
 from lpplusplus import LPPlusPlus
-from lpplusplus.objective import PrimalObjective
+from lpplusplus.objective import PrimalObjective, Support
 from lpplusplus.solvers import BlockMM, Flow
 from lpplusplus.solvers import flow as flow_module
 from lpplusplus.solvers.flow import times
@@ -39,6 +39,23 @@ def test_finer_steps_converge_to_the_flow(form, monkeypatch):
         errors.append(np.abs(path[-1] - truth).max())
     assert errors[1] < errors[0] / 2.5
     assert errors[2] < errors[1] / 2.5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_alpha_and_intercept_flow_as_in_block_mm(form, monkeypatch):
+    """In steps that are small for both, their ways are the same: direction, length and pace."""
+    F, y, T = small_task(6, 3, 24, seed=0)
+    start = start_of(F, y, T, intercept=np.linspace(-0.5, 0.5, 6))
+    monkeypatch.setattr(flow_module, "times", lambda end, direct: tuple(np.geomspace(1e-3, end, 4000)))
+    moved = []
+    for solver in (BlockMM(15_000, tau_w=50.0, tau_alpha=800.0), Flow()):
+        objective = form(Support.of(F, y, 6, T))
+        point = objective.at(start)
+        solver.run(objective, point, lambda iterate: False)
+        moved.append((point.alpha - start.alpha, point.intercept - start.intercept))
+    for slow, fast in zip(*moved, strict=True):
+        assert np.abs(slow).max() > 0.01
+        assert np.abs(fast - slow).max() < 0.05 * np.abs(slow).max()
 
 
 def test_ends_where_300_updates_end():

@@ -154,9 +154,29 @@ def test_gradient_descent_with_the_lipschitz_step(form):
     assert np.abs(got - expected).max() < 1e-9
 
 
+@shapes
+@forms
+@pytest.mark.parametrize("recipe", ["paper", "released"])
+def test_single_precision_after_300_updates(form, recipe, K, S, D):
+    """Against the float64 transcriptions, on the same numbers."""
+    F, y, T = (x.astype(np.float32) if x.dtype == np.float64 else x for x in small_task(K, S, D, seed=K + S))
+    b0 = np.random.default_rng(0).uniform(-1, 1, K).astype(np.float32) / np.float32(np.sqrt(D))
+    solver, start = (BlockMM(), start_of(F, y, T)) if recipe == "paper" else (HeavyBall(), start_of(F, y, T, b0))
+    single, _, _ = walk(form, solver, F, y, T, start)
+    assert single.dtype == np.float32
+    F, T = F.astype(np.float64), T.astype(np.float64)
+    if recipe == "paper":
+        W, alpha = algorithm_1(F, y, T)[-1]
+        exact = logits(F, T, W, alpha)
+    else:
+        W, b, alpha = released_loop(F, y, T, b0)[-1]
+        exact = logits(F, T, W, alpha, b)
+    assert np.abs(single[-1] - exact).max() < 1e-3
+
+
 @pytest.mark.parametrize("solver", [BlockMM(), HeavyBall(), Flow(30_000)], ids=["block-mm", "heavy-ball", "flow"])
 @forms
-def test_single_precision_stays_close(form, solver):
+def test_single_precision_stays_close_along_the_path(form, solver):
     F, y, T = small_task(19, 4, 64, seed=3)
     exact, _, _ = walk(form, solver, F, y, T, start_of(F, y, T))
     F32, T32 = F.astype(np.float32), T.astype(np.float32)

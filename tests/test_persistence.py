@@ -306,6 +306,22 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_save_that_fails_leaves_the_old_classifier(task, tmp_path, monkeypatch):
+    F, y, T = task
+    path = tmp_path / "model.lpp"
+    LPPlusPlus(updates=0).fit(F, y, text=T).save(path)
+    old = path.read_bytes()
+
+    def fails(source, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("lpplusplus.persistence.os.replace", fails)
+    with pytest.raises(OSError, match="no space left"):
+        LPPlusPlus(updates=5).fit(F, y, text=T).save(path)
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_new_file_has_the_rights_that_the_user_gives_new_files(tmp_path):
     (tmp_path / "plain").write_text("")
     with atomic_write(tmp_path / "model.lpp") as file:
@@ -332,6 +348,16 @@ def test_killed_while_saving(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == -9
     assert path.read_text() == "old"
+
+
+def test_a_class_that_load_does_not_know_is_not_saved(task, tmp_path):
+    class Mine(LPPlusPlus):
+        pass
+
+    F, y, T = task
+    with pytest.raises(ValueError, match=r"Mine is not one of lpplusplus's own classifiers"):
+        Mine(updates=0).fit(F, y, text=T).save(tmp_path / "x.lpp")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broken_classifier_is_not_saved(task, tmp_path):

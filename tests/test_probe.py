@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.special
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,11 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 import lpplusplus
+from helpers import start_of, walk
 from lpplusplus import LPPlusPlus, fit_many
+from lpplusplus.objective import PrimalObjective
 from tasks import small_task
+from transcriptions import algorithm_1, logits
 
 RECIPES = ["default", "paper", "released"]
 SOLVERS = ["flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"]
@@ -72,7 +76,18 @@ def test_a_cycle_without_alpha_leaves_it_alone(task):
     for solver in ("block-mm", "heavy-ball", "flow"):
         probe = LPPlusPlus(solver=solver, cycle=(10, 0), selection="last", updates=40).fit(F, y, text=T)
         assert np.ptp(probe.alpha_) == 0
+        assert probe.parameter_count_ == 6 * 32
         assert probe.history_.loss[-1] < probe.history_.loss[0]
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 24), (5, 12, 16)])
+def test_constants_and_starts_reach_the_solver(shape):
+    F, y, T = small_task(*shape, seed=4)
+    chosen = {"tau_w": 2.0, "tau_alpha": 4.0, "alpha_init": "per-class", "updates": 60, "cycle": (3, 2)}
+    probe = LPPlusPlus(solver="block-mm", selection="last", **chosen).fit(F, y, text=T)
+    W, alpha = algorithm_1(F, y, T, **chosen)[-1]
+    assert np.abs(probe.decision_function(F) - logits(F, T, W, alpha)).max() < 1e-9
+    assert np.allclose(probe.alpha_, alpha, atol=1e-9)
 
 
 def test_adam_step_by_hand(task):
@@ -87,6 +102,22 @@ def test_adam_step_by_hand(task):
     assert np.allclose(one.alpha_, start.alpha_ - 0.5 * np.sign(g.alpha), atol=1e-4)
     expected = start.coef_ - 0.5 * g.W / (np.abs(g.W) + 1e-8) + (one.alpha_ - start.alpha_)[:, None] * T
     assert np.allclose(one.coef_, expected, atol=1e-6)
+
+
+def test_lbfgs_keeps_a_whole_iterate(task):
+    """SciPy goes on writing to the array of the iterate that validation chose."""
+    F, y, T = task
+    rng = np.random.default_rng(0)
+    X, labels = F[:20] + 0.3 * rng.standard_normal((20, 32)), rng.permutation(y[:20])
+    shared = {"solver": "lbfgs", "intercept": True}
+    chosen = LPPlusPlus(**shared, selection="validation", ties="first", updates=30).fit(
+        F, y, text=T, X_val=X, y_val=labels
+    )
+    assert 0 < chosen.n_updates_ < len(chosen.history_.loss) - 1
+    same = LPPlusPlus(**shared, selection="last", updates=chosen.n_updates_).fit(F, y, text=T)
+    for name in ("coef_", "alpha_", "intercept_", "prototypes_"):
+        assert np.allclose(getattr(chosen, name), getattr(same, name), atol=1e-9), name
+    assert chosen.score(X, labels) == max(chosen.history_.validation_accuracy)
 
 
 def test_lbfgs_without_text_reaches_the_optimum_of_a_non_separable_probe():
@@ -129,6 +160,8 @@ def test_updates_0_is_the_training_free_classifier(task):
     random = LPPlusPlus(updates=0, alpha_init="random", w_init="random").fit(F, y, text=T)
     assert not np.allclose(random.prototypes_, sums)
     assert random.alpha_.std() > 10
+    both = LPPlusPlus(updates=0, alpha_init="random", intercept=True).fit(F, y, text=T)
+    assert abs(np.corrcoef(both.alpha_, both.intercept_)[0, 1]) < 0.9
 
 
 def test_auto_selection(task):
@@ -149,15 +182,19 @@ def test_auto_selection(task):
         LPPlusPlus(selection="validation").fit(F, y, text=T)
 
 
-def test_cross_validation_against_folds_fitted_by_hand():
+fold_shapes = pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12)], ids=["fewer than dimensions", "more"])
+
+
+@fold_shapes
+def test_cross_validation_against_folds_fitted_by_hand(shape):
     """Held-out losses along the path equal those of probes fitted on each fold's complement."""
     from lpplusplus.cross_validation import Record, assign_folds, best_stop
     from lpplusplus.objective import loss
 
-    F, y, T = small_task(5, 6, 24, seed=1)
+    F, y, T = small_task(*shape, seed=1)
     probe = LPPlusPlus(solver="block-mm", updates=40, selection="cross-validation", random_state=3).fit(F, y, text=T)
     folds = assign_folds(y, 4, np.random.default_rng(3))
-    assert sorted(np.bincount(folds)) == [7, 7, 8, 8]
+    assert np.ptp(np.bincount(folds)) <= 1
     assert all(len(set(folds[y == k])) == 4 for k in range(5))
     held_out, hits = np.zeros((2, 41, len(y)))
     for fold in range(4):
@@ -171,6 +208,47 @@ def test_cross_validation_against_folds_fitted_by_hand():
     assert probe.n_updates_ == best_stop(Record(held_out, hits))
     direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
     assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12), (10, 40, 64)], ids=str)
+@pytest.mark.parametrize("wrong", [0, 0.3], ids=["right labels", "some wrong"])
+def test_the_default_against_folds_walked_by_hand(shape, wrong):
+    """A fold of 30 images or more ends when three time points in a row are two standard errors above the best so far.
+
+    The shortest walk ends the record.
+    """
+    from lpplusplus.cross_validation import Record, assign_folds, best_stop
+    from lpplusplus.solvers import Flow
+
+    F, y, T = small_task(*shape, seed=1)
+    rng = np.random.default_rng(0)
+    some = rng.random(len(y)) < wrong
+    y[some] = rng.permutation(y[some])
+    probe = LPPlusPlus(random_state=3).fit(F, y, text=T)
+    folds = assign_folds(y, 4, np.random.default_rng(3))
+    losses, hits = [], []
+    for fold in range(4):
+        out = folds == fold
+        start = start_of(F[~out], y[~out], T)
+        path, _, _ = walk(PrimalObjective, Flow(30_000), F[~out], y[~out], T, start, seen_by=F[out])
+        logs = path - scipy.special.logsumexp(path, axis=2, keepdims=True)
+        losses.append(-logs[:, np.arange(out.sum()), y[out]])
+        hits.append(path.argmax(axis=2) == y[out])
+        if out.sum() >= 30:
+            worse = []
+            for n in range(len(path)):
+                excess = losses[-1][n] - losses[-1][np.argmin(losses[-1][: n + 1].sum(axis=1))]
+                worse.append(excess.mean() > 2 * excess.std() / np.sqrt(out.sum()))
+            ends = [n for n in range(3, len(path) + 1) if all(worse[n - 3 : n])]
+            losses[-1] = losses[-1][: min(ends, default=None)]
+    shortest = min(map(len, losses))
+    assert (shortest < len(path)) == (wrong > 0 and shape[1] == 40)
+    record = Record(*(np.concatenate([part[:shortest] for part in parts], axis=1) for parts in (losses, hits)))
+    assert np.allclose(probe.history_.held_out_loss, record.losses.mean(axis=1), atol=1e-9)
+    assert np.allclose(probe.history_.held_out_accuracy, record.hits.mean(axis=1))
+    assert probe.n_updates_ == best_stop(record)
+    path, _, _ = walk(PrimalObjective, Flow(30_000), F, y, T, start_of(F, y, T))
+    assert np.abs(probe.decision_function(F) - path[probe.n_updates_]).max() < 1e-9
 
 
 def test_validation_loss_by_hand():
@@ -234,15 +312,20 @@ def test_odd_sizes(shape):
     assert np.allclose(probe.predict_proba(F).sum(axis=1), 1)
 
 
-def test_probabilities_survive_huge_logits(task):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e30])
+def test_probabilities_survive_huge_logits(task, size, dtype):
     F, y, _ = task
+    F = F.astype(dtype)
     probe = LPPlusPlus(updates=0).fit(F, y)
-    for size in (1e4, 1e30):
-        probe.coef_ = np.eye(6, 32) * size
-        probe.intercept_ = np.array([1.0, -1.0, 0, 0, 0, 0]) * size
-        p = probe.predict_proba(F)
-        assert np.isfinite(p).all()
-        assert np.allclose(p.sum(axis=1), 1)
+    probe.coef_ = (np.eye(6, 32) * size).astype(dtype)
+    probe.intercept_ = (np.array([1.0, -1.0, 0, 0, 0, 0]) * size).astype(dtype)
+    scores = probe.decision_function(F)
+    assert np.allclose(scores, (F[:, :6] + [1, -1, 0, 0, 0, 0]) * size, rtol=1e-4, atol=1e-6 * size)
+    p = probe.predict_proba(F)
+    expected = scipy.special.softmax(scores.astype(np.float64), axis=1)
+    assert np.allclose(p, expected, atol=1e-6 if dtype == np.float32 else 1e-12)
+    assert np.allclose(p.sum(axis=1), 1)
 
 
 def test_inputs_are_never_changed(task):
@@ -275,6 +358,9 @@ def test_precisions(task, dtype):
     X = (F * 50).astype(dtype)
     probe = LPPlusPlus().fit(X, y, text=T.astype(np.float32))
     assert probe.coef_.dtype == (np.float32 if dtype in (np.float16, np.float32) else np.float64)
+    exact = LPPlusPlus().fit(X.astype(np.float64), y, text=T.astype(np.float32).astype(np.float64))
+    assert probe.n_updates_ == exact.n_updates_
+    assert np.allclose(probe.decision_function(X), exact.decision_function(X.astype(np.float64)), atol=1e-3)
     assert probe.score(X, y) > 0.9
 
 
@@ -299,12 +385,17 @@ def test_symmetries(seed, recipe):
     X, _, _ = small_task(5, 3, 20, seed, n_extra=20)
 
     def scores(F, y, T, X, **kw):
-        probe = LPPlusPlus(recipe=recipe, selection="last", intercept=False, **kw).fit(F, y, text=T, classes=range(5))
+        parameters = {"selection": "last", "intercept": False, **kw}
+        probe = LPPlusPlus(recipe=recipe, **parameters).fit(F, y, text=T, classes=range(5))
         return probe.decision_function(X)
 
     reference = scores(F, y, T, X)
     rotation = np.linalg.qr(rng.standard_normal((20, 20)))[0]
     assert np.allclose(scores(F @ rotation, y, T @ rotation, X @ rotation), reference, atol=1e-8)
+    if recipe == "default":
+        chosen = {"selection": "cross-validation"}
+        turned = scores(F @ rotation, y, T @ rotation, X @ rotation, **chosen)
+        assert np.allclose(turned, scores(F, y, T, X, **chosen), atol=1e-8)
     order = rng.permutation(len(F))
     assert np.allclose(scores(F[order], y[order], T, X), reference, atol=1e-8)
     names = rng.permutation(5)

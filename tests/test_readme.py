@@ -70,6 +70,18 @@ def test_the_python_of_image_folders(place):
     assert (place / "birds.lpp").exists()
 
 
+def test_the_longer_program():
+    assert "python -m examples.quickstart" in README.read_text()
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.quickstart"], cwd=README.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
+    assert [row[0] for row in rows] == ["1", "2", "4", "8", "16"]
+    assert all(float(both) > max(float(names), float(examples)) for _, names, examples, both, *_ in rows[1:])
+    assert "predicts alike: True" in done.stdout
+
+
 def test_both_commands_are_the_ones_that_ci_runs():
     two = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("pip install")]
     assert len(two) == 2

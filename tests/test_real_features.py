@@ -1,5 +1,9 @@
 """Real CLIP features: the figures that ../shared/data/README.md expects of WHU-RS19, mean of seeds 1 … 10."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -124,3 +128,12 @@ def test_tip_adapter_f_gains_by_many_more_epochs_or_a_larger_alpha(rn50):
         for estimator, validation in methods.TIP_EPOCHS.values()
     )
     assert min(four_hundred, large) > max(published, hundred) + 5
+
+
+def test_the_figures_of_the_flow_can_be_drawn(tmp_path):
+    shared_data("whurs19/clip_rn50.npz")
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    script = Path(whurs19.__file__).parents[1] / "docs" / "figures" / "flow.py"
+    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in script.parent.glob("*.png")}

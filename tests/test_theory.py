@@ -108,6 +108,11 @@ def test_public_functions_check_what_they_are_given():
     assert objective.loss(half, y.tolist(), W) == pytest.approx(objective.loss(F, y, W), rel=1e-2)
     assert curvature.lambda_max(half) == pytest.approx(curvature.lambda_max(F), rel=1e-2)
     assert curvature.certified(half, text).w == pytest.approx(curvature.certified(F, text).w, rel=1e-2)
+    assert np.allclose(starts.class_sums(half, y.tolist(), 3), W, atol=1e-2)
+    alpha = starts.shared_alpha(F, y, text)
+    assert starts.shared_alpha(half, y.tolist(), text) == pytest.approx(alpha, rel=1e-2)
+    assert starts.per_class_alpha(half, y.tolist(), text).mean() == pytest.approx(alpha, rel=1e-2)
+    assert (curvature.step_size(4), curvature.step_size(0)) == (0.25, 0)
     whole = np.round(10 * F).astype(int)
     assert objective.loss(whole, y, W) == objective.loss(whole.astype(float), y, W)
 

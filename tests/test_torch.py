@@ -6,6 +6,7 @@ import pytest
 import lpplusplus
 from lpplusplus import LPPlusPlus, _arrays, curvature, fit_many, objective, starts
 from tasks import small_task
+from transcriptions import logits, released_loop
 
 torch = pytest.importorskip("torch")
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -48,6 +49,37 @@ def test_the_torch_path_equals_the_numpy_path(task, parameters, validation, devi
     assert (probe.predict(X).cpu().numpy() == reference.predict(F)).all()
     assert probe.predict(X).device.type == device
     assert torch.allclose(probe.predict_proba(X).sum(dim=1), torch.ones(len(F), dtype=X.dtype, device=device))
+
+
+def test_adam_is_torchs(task):
+    """Twenty steps on W, α and an intercept, through torch's own optimiser and its own gradients."""
+    F, y, T = task
+    parameters = {"solver": "adam", "learning_rate": 0.05, "intercept": True, "selection": "last"}
+    start, end = (LPPlusPlus(**parameters, updates=u).fit(F, y, text=T) for u in (0, 20))
+    W, alpha, b = (torch.tensor(x, requires_grad=True) for x in (start.prototypes_, start.alpha_, start.intercept_))
+    optimizer = torch.optim.Adam([W, alpha, b], lr=0.05)
+    X, labels, text = torch.tensor(F), torch.tensor(y), torch.tensor(T)
+    for _ in range(20):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(X @ (W + alpha[:, None] * text).T + b, labels).backward()
+        optimizer.step()
+    assert np.allclose(end.alpha_, alpha.detach(), atol=1e-6)
+    assert np.allclose(end.intercept_, b.detach(), atol=1e-6)
+    assert np.allclose(end.coef_, (W + alpha[:, None] * text).detach(), atol=1e-5)
+
+
+def test_the_loop_that_speed_is_measured_against_is_the_released_one():
+    from benchmarks import reference
+    from benchmarks.synthetic import clip_like
+
+    task = clip_like(10, 2, dim=32)
+    b0 = reference._linear(32, 10, seed=0).bias.detach().numpy()
+    F, T = task.X.astype(np.float64), task.text.astype(np.float64)
+    losses = []
+    for W, b, alpha in released_loop(F, task.y, T, b0, iterations=29):
+        z = logits(F, T, W, alpha, b)
+        losses.append(np.mean(np.log(np.exp(z - z.max(1, keepdims=True)).sum(1)) + z.max(1) - z[np.arange(20), task.y]))
+    assert np.allclose(reference.released_torch(task, steps=30).losses, losses, atol=1e-4)
 
 
 def test_lazy_validation_on_tensors(monkeypatch, task):

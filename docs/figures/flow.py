@@ -1,4 +1,4 @@
-"""Draws the figures of docs/flow.md: python docs/figures/flow.py (needs matplotlib and the WHU-RS19 features)."""
+"""Draws the figures of docs/flow.md: python docs/figures/flow.py [folder] (needs matplotlib and WHU-RS19 features)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def axes(width: int = 1):
     return figure, panels
 
 
-def loss_against_time(data):
+def loss_against_time(data, folder):
     """300 updates of block-MM and 6 steps of the flow are the same walk."""
     figure, panels = axes(2)
     for panel, shots in zip(panels, (1, 16), strict=True):
@@ -40,10 +40,10 @@ def loss_against_time(data):
             panel.plot(history["time"], history["loss"], label=name, **style)
         panel.set(title=f"{shots} shot(s)", xlabel="time (steps of 1/γ)", ylabel="loss of the support")
         panel.legend(frameon=False)
-    figure.savefig(HERE / "flow_loss.png", dpi=110)
+    figure.savefig(folder / "flow_loss.png", dpi=110)
 
 
-def accuracy_against_time(data):
+def accuracy_against_time(data, folder):
     """How far to go depends on the number of shots; held-out loss knows."""
     figure, panel = axes()
     ends = np.geomspace(30, 30_000, 13)
@@ -64,10 +64,10 @@ def accuracy_against_time(data):
     panel.set(xscale="log", xlabel="updates that the flow stands for", ylabel="test accuracy, %")
     panel.set_title("dots: where the default stops; dotted: 300 updates", fontsize=9)
     panel.legend(frameon=False, ncols=2, fontsize=8)
-    figure.savefig(HERE / "flow_accuracy.png", dpi=110)
+    figure.savefig(folder / "flow_accuracy.png", dpi=110)
 
 
-def error_against_steps(data):
+def error_against_steps(data, folder):
     """First order: twice the steps, half the distance to the true flow."""
     support, _, test = whurs19.draw(data.y, 4, 1)
     task = data.X[support].astype(np.float64), data.y[support]
@@ -75,7 +75,8 @@ def error_against_steps(data):
 
     def scores(steps, damping=flow_module.DAMPING_EARLY):
         ours = flow_module.DAMPING_EARLY
-        flow_module.times, flow_module.DAMPING_EARLY = lambda end: tuple(np.geomspace(1, end, steps)), damping
+        flow_module.times = lambda end, direct: tuple(np.geomspace(1, end, steps))
+        flow_module.DAMPING_EARLY = damping
         try:
             probe = LPPlusPlus(selection="last", updates=300).fit(*task, text=data.text)
         finally:
@@ -90,11 +91,10 @@ def error_against_steps(data):
     panel.loglog(counts, errors[-1] * counts[-1] / np.array(counts), ":", color="k", label="first order")
     panel.set(xlabel="steps to the time of 300 updates", ylabel="largest error of a test logit")
     panel.legend(frameon=False)
-    figure.savefig(HERE / "flow_order.png", dpi=110)
+    figure.savefig(folder / "flow_order.png", dpi=110)
 
 
 if __name__ == "__main__":
-    features = whurs19.load("rn50")
-    loss_against_time(features)
-    accuracy_against_time(features)
-    error_against_steps(features)
+    features, folder = whurs19.load("rn50"), Path(*sys.argv[1:]) if sys.argv[1:] else HERE
+    for draw in (loss_against_time, accuracy_against_time, error_against_steps):
+        draw(features, folder)

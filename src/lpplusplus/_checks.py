@@ -61,9 +61,13 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
     check_numbers(X, name)
     X = _arrays.detached(X) if _arrays.is_foreign(X) else check_array(X, dtype="numeric", input_name=name, **SKIPPED)
     if X.ndim != 2:
+        remedies = {
+            1: f"{name}[None, :] makes one embedding a batch of one",
+            3: f"{name}.mean(axis=1) makes several views of an image one embedding",
+        }
+        remedy = remedies.get(X.ndim, "a row for each image, a column for each dimension of its embedding")
         raise ValueError(
-            f"{name} has {X.ndim} dimension(s) but must have 2, (images, embedding). Reshape your data: "
-            f"{name}[None, :] makes one embedding a batch of one."
+            f"{name} has {X.ndim} dimension(s) but must have 2, (images, embedding). Reshape your data: {remedy}."
         )
     for size, what in zip(X.shape, ("sample(s)", "feature(s)"), strict=True):
         if size == 0:

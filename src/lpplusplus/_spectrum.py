@@ -26,7 +26,7 @@ class Spectrum(NamedTuple):
     """Leading eigenpairs of a positive semi-definite operator of some order n."""
 
     values: Array
-    """Eigenvalues, falling: min(COUNT + 1, n) of them. The last bounds all that are left out."""
+    """Eigenvalues, falling: min(COUNT + 1, n) of them. The last stands for all that are left out."""
     vectors: Array
     """(n, min(COUNT, n)), orthonormal."""
 

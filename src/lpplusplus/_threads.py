@@ -14,11 +14,10 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import array_api_compat
 import numpy as np
 import threadpoolctl
 
-from ._arrays import Array
+from ._arrays import Array, is_foreign
 
 Result = TypeVar("Result")
 
@@ -71,7 +70,7 @@ def team(data: Array, operations: float) -> Iterator[Team]:
 
     As many as BLAS was allowed threads before, so `threadpoolctl` and `OMP_NUM_THREADS` are respected.
     """
-    if not array_api_compat.is_numpy_array(data):
+    if is_foreign(data):
         yield ALONE
         return
     with ExitStack() as stack:

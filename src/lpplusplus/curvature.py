@@ -81,8 +81,11 @@ def step_size(gamma: Array) -> Array:
 
     >>> step_size(0.25)
     4.0
+    >>> import numpy as np
+    >>> step_size(np.array([0.5, 0.0]))
+    array([2., 0.])
     """
-    if isinstance(gamma, float):
+    if isinstance(gamma, int | float):
         return 1 / gamma if gamma > 0 else 0.0
     xp = _arrays.namespace(gamma)
     flat = gamma <= 0

@@ -32,7 +32,11 @@ KEY, VERSION = "lpplusplus", 1
 
 
 class ModelFormatError(ValueError):
-    """A file is not a classifier of this package, is damaged, or is of a newer format."""
+    """A file is not a classifier of this package, is damaged, or is of a newer format.
+
+    >>> issubclass(ModelFormatError, ValueError)
+    True
+    """
 
 
 @contextlib.contextmanager
@@ -56,6 +60,12 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
     """Write a fitted estimator; see `FewShotClassifier.save`."""
+    kind = type(estimator)
+    if _registry().get(kind.__name__) is not kind:
+        raise ValueError(
+            f"{kind.__module__}.{kind.__qualname__} is not one of lpplusplus's own classifiers, so `load` would not "
+            f"know it: save one of {', '.join(sorted(_registry()))}, or its coef_ and intercept_ in your own way."
+        )
     arrays = {
         name: np.ascontiguousarray(_arrays.to_numpy(value))
         for name, value in estimator._arrays_to_save().items()
@@ -65,7 +75,7 @@ def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict
         if not np.isfinite(value).all():
             raise ValueError(f"{name} has non-finite entries: this classifier is broken and is not saved.")
     model = {
-        "estimator": type(estimator).__name__,
+        "estimator": kind.__name__,
         "parameters": _jsonable_parameters(estimator),
         "classes": _encode_classes(estimator.classes_),
         "fitted": estimator._scalars_to_save(),
@@ -85,6 +95,17 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     ------
     ModelFormatError
         For anything else: a foreign, truncated or damaged file, non-finite weights, a newer format.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, lpplusplus
+    >>> probe = lpplusplus.LPPlusPlus().fit(np.eye(4), [0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "birds.lpp"
+    ...     probe.save(path)
+    ...     again = lpplusplus.load(path)
+    >>> (again.coef_ == probe.coef_).all()
+    np.True_
     """
     arrays, text = _read(Path(path))
     try:

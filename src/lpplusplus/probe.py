@@ -26,8 +26,8 @@ class LPPlusPlus(FewShotClassifier):
     Parameters
     ----------
     recipe : {"default", "paper", "released"}
-        Preset for all parameters below that are None. "paper" is Algorithm 1 as printed (with one α for all classes at
-        the start), "released" what the authors' code does.
+        Preset for all parameters below that are None. "paper" is Algorithm 1 (with one α for all classes at the
+        start), "released" what the authors' code does.
     solver : {"flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"}, optional
         Default "flow": the same descent in a few long steps.
     alpha : {"learned", "fixed", "none"}, optional
@@ -64,7 +64,7 @@ class LPPlusPlus(FewShotClassifier):
         Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
         scaled.
     random_state : int, Generator, RandomState or None
-        Folds and random starts. The default 0 makes fits repeat bit for bit.
+        Folds and random starts. The default 0 makes fits repeat bit for bit (on a CPU; a GPU adds in any order).
 
     Attributes
     ----------
@@ -85,6 +85,8 @@ class LPPlusPlus(FewShotClassifier):
         The iterate that was kept.
     selection_ : str
         How it was chosen.
+    learning_rate_ : float or None
+        The rate that was named, or the best of a grid; None where steps come from the curvature.
 
     Examples
     --------
@@ -201,7 +203,7 @@ class LPPlusPlus(FewShotClassifier):
         recipe = self._resolved()
         if recipe.updates == 0:
             return 0
-        learns_alpha = self.alpha_ is not None and recipe.alpha == "learned"
+        learns_alpha = self.alpha_ is not None and recipe.learns_alpha
         return len(self.classes_) * (self.n_features_in_ + learns_alpha + recipe.intercept)
 
     def _restore(self, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any], n_classes: int) -> None:

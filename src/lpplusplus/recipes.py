@@ -40,6 +40,11 @@ class Recipe:
     start_competes: bool = True
     """Whether the start is a candidate when selecting on validation data."""
 
+    @property
+    def learns_alpha(self) -> bool:
+        """Whether α moves: not where it is fixed, nor where the solver goes by a cycle that leaves it out."""
+        return self.alpha == "learned" and (self.cycle[1] > 0 or self.solver not in ("flow", "block-mm", "heavy-ball"))
+
     def budget(self, shots: int, *, by_loss: bool) -> int:
         """Updates to make at the most, where the smallest class has `shots` examples.
 
@@ -54,7 +59,7 @@ class Recipe:
 
     def make_solver(self, updates: int, learning_rate: float | None = None, *, direct: bool = False) -> Solver:
         """The solver, set up for a budget; `direct` where only the end of its walk is wanted."""
-        alpha: dict[str, Any] = {"learn_alpha": self.alpha == "learned"}
+        alpha: dict[str, Any] = {"learn_alpha": self.learns_alpha}
         taus: dict[str, Any] = {"tau_w": self.tau_w, "tau_alpha": self.tau_alpha}
         steps: dict[str, Any] = {"certified": self.certified, **taus, **alpha}
         match self.solver:
@@ -63,7 +68,6 @@ class Recipe:
             case "block-mm":
                 return BlockMM(updates, self.cycle, **steps)
             case "heavy-ball":
-                alpha["learn_alpha"] &= self.cycle[1] > 0
                 return HeavyBall(updates, alpha_every=self.cycle[0], **taus, **alpha)
             case "gradient-descent":
                 return GradientDescent(updates, learning_rate, **steps)
@@ -98,6 +102,11 @@ def resolve(name: str, given: dict[str, Any]) -> Recipe:
         )
     if recipe.certified and not {"tau_w", "tau_alpha"}.isdisjoint(chosen):
         raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
+    if recipe.certified and recipe.learning_rate != "lipschitz":
+        raise ValueError(
+            f"certified=True takes the steps from the curvature, learning_rate={recipe.learning_rate!r} does not: "
+            f"leave one of them out."
+        )
     if recipe.learning_rate != "lipschitz" and recipe.solver not in ("gradient-descent", "adam"):
         raise ValueError(
             f"learning_rate={recipe.learning_rate!r} is for solver='gradient-descent' and 'adam'; "

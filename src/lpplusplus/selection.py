@@ -26,6 +26,13 @@ class History:
     """What happened along the walk, one entry an iterate; the start comes first.
 
     Columns that a way of selecting does not measure stay empty.
+
+    >>> from lpplusplus import LPPlusPlus
+    >>> probe = LPPlusPlus(recipe="paper", updates=2).fit(np.eye(4), [0, 0, 1, 1])
+    >>> probe.history_.update
+    [0, 1, 2]
+    >>> sorted(probe.history_.as_arrays())
+    ['loss', 'time', 'update']
     """
 
     update: list[int] = field(default_factory=list)

@@ -4,7 +4,7 @@ W⁰ is the *sum*, not the mean, of each class's images, so the visual part gain
 α⁰ = 250 x mean cosine between images and their class name. Read as printed, the formula gives one α per class. That
 tilts the classes against each other by Δα times the cosine that all images share with all texts, whatever the image,
 and falls below zero-shot on real features; one α for all classes is what the released code uses and what the
-published training-free table can only have come from. It is the default.
+published training-free table, which is above zero-shot, most likely came from. It is the default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def class_sums(F: Array, y: Array, n_classes: int) -> Array:
     array([[2., 0.],
            [0., 1.]])
     """
-    return _arrays.sum_by_class(F, y, n_classes)
+    return _arrays.sum_by_class(*_ready(F, y), n_classes)
 
 
 def shared_alpha(F: Array, y: Array, text: Array) -> float:
@@ -62,6 +62,12 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
     text : (K, D) array
     shared
         One value for all classes, or one each.
+
+    Examples
+    --------
+    >>> sums, text = np.array([[2.0, 0.0], [0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> alpha_from_sums(sums, np.array([2, 1]), text, shared=True)
+    array([225., 225.])
     """
     xp = _arrays.namespace(sums)
     present = counts > 0
@@ -73,12 +79,24 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
 
 
 def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:
+    F, y = _ready(F, y)
     counts = _arrays.namespace(y).bincount(y, minlength=text.shape[0])
-    return alpha_from_sums(class_sums(F, y, text.shape[0]), counts, text, shared=shared)
+    sums = class_sums(F, y, text.shape[0])
+    return alpha_from_sums(sums, counts, _arrays.like(text, F, dtype=F.dtype), shared=shared)
+
+
+def _ready(F: Array, y: Array) -> tuple[Array, Array]:
+    """Embeddings in the precision to compute in, labels beside them."""
+    F = _arrays.cast(F, _arrays.working_dtype(F))
+    return F, _arrays.like(y, F)
 
 
 def random_weights(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
-    """A random W⁰ for the paper's comparison of starts: entries N(0, 1/D), so that rows have length about 1."""
+    """A random W⁰ for the paper's comparison of starts: entries N(0, 1/D), so that rows have length about 1.
+
+    >>> random_weights(np.eye(3), 2, np.random.default_rng(0)).shape
+    (2, 3)
+    """
     dim = F.shape[1]
     return _arrays.like(rng.standard_normal((n_classes, dim)) / dim**0.5, F, dtype=F.dtype)
 
@@ -87,5 +105,8 @@ def random_alpha(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
     """A random α⁰ for the same comparison: anywhere that a cosine between 0 and 1 could have put it.
 
     The paper does not say how it drew its random start; this one has its loss (about 20) and its accuracy (poor).
+
+    >>> bool((random_alpha(np.eye(3), 2, np.random.default_rng(0)) < 250).all())
+    True
     """
     return _arrays.like(TEXT_STRENGTH * rng.uniform(size=n_classes), F, dtype=F.dtype)

@@ -147,8 +147,7 @@ class _Beginner:
         if recipe.intercept:
             # As torch's Linear layer starts its bias, since the released code leaves it at that.
             bound = 1 / math.sqrt(support.dim)
-            draw = np.random.default_rng(self._seed).uniform(-bound, bound, k)
-            intercept = _arrays.like(draw, F, dtype=F.dtype)
+            intercept = _arrays.like(rng.uniform(-bound, bound, k), F, dtype=F.dtype)
         if recipe.w_init == "random" or recipe.intercept:
             # A class without examples keeps its text score alone.
             present = _arrays.cast(support.counts > 0, F.dtype)

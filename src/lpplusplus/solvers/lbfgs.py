@@ -63,7 +63,8 @@ class LBFGS:
         def show(intermediate_result: Any) -> None:
             nonlocal update
             update += 1
-            objective.jump(point, objective.at(unpack(intermediate_result.x)))
+            # A copy: SciPy goes on writing to its array, and α and the intercept of a point may be kept as they are.
+            objective.jump(point, objective.at(unpack(intermediate_result.x.copy())))
             if observer(Iterate(update, float("nan"), float(intermediate_result.fun), point)):
                 raise StopIteration
 
