@@ -184,7 +184,7 @@ CASES = [
             "fit_many(n_jobs=2)": (pair_of_tasks, {"n_jobs": 2}, 1.5),
             "two fits": (pair_of_tasks, {"n_jobs": None}, None),
         },
-        5,
+        15,
     ),
     Case(
         "100x16 pair",
@@ -195,7 +195,7 @@ CASES = [
             "fit_many(n_jobs=2)": (pair_of_tasks, {"n_jobs": 2}, None),
             "two fits": (pair_of_tasks, {"n_jobs": None}, None),
         },
-        7,
+        15,
     ),
     Case(
         "1000x1",
