@@ -16,9 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 import lpplusplus
-from helpers import start_of, walk
 from lpplusplus import LPPlusPlus, fit_many
-from lpplusplus.objective import PrimalObjective
 from tasks import small_task
 from transcriptions import algorithm_1, logits
 
@@ -180,92 +178,6 @@ def test_auto_selection(task):
         LPPlusPlus(selection="cross-validation").fit(F[one], y[one], text=T)
     with pytest.raises(ValueError, match="needs X_val and y_val"):
         LPPlusPlus(selection="validation").fit(F, y, text=T)
-
-
-fold_shapes = pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12)], ids=["fewer than dimensions", "more"])
-
-
-@fold_shapes
-def test_cross_validation_against_folds_fitted_by_hand(shape):
-    """Held-out losses along the path equal those of probes fitted on each fold's complement."""
-    from lpplusplus.cross_validation import Record, assign_folds, best_stop
-    from lpplusplus.objective import loss
-
-    F, y, T = small_task(*shape, seed=1)
-    probe = LPPlusPlus(solver="block-mm", updates=40, selection="cross-validation", random_state=3).fit(F, y, text=T)
-    folds = assign_folds(y, 4, np.random.default_rng(3))
-    assert np.ptp(np.bincount(folds)) <= 1
-    assert all(len(set(folds[y == k])) == 4 for k in range(5))
-    held_out, hits = np.zeros((2, 41, len(y)))
-    for fold in range(4):
-        out = folds == fold
-        for j in range(41):
-            part = LPPlusPlus(recipe="paper", updates=j).fit(F[~out], y[~out], text=T)
-            held_out[j, out] = [loss(F[[i]], y[[i]], part.coef_) for i in np.flatnonzero(out)]
-            hits[j, out] = part.predict(F[out]) == y[out]
-    assert np.allclose(probe.history_.held_out_loss, held_out.mean(axis=1), atol=1e-10)
-    assert np.allclose(probe.history_.held_out_accuracy, hits.mean(axis=1))
-    assert probe.n_updates_ == best_stop(Record(held_out, hits))
-    direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
-    assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12), (10, 40, 64)], ids=str)
-@pytest.mark.parametrize("wrong", [0, 0.3], ids=["right labels", "some wrong"])
-def test_the_default_against_folds_walked_by_hand(shape, wrong):
-    """A fold of 30 images or more ends when three time points in a row are two standard errors above the best so far.
-
-    The shortest walk ends the record.
-    """
-    from lpplusplus.cross_validation import Record, assign_folds, best_stop
-    from lpplusplus.solvers import Flow
-
-    F, y, T = small_task(*shape, seed=1)
-    rng = np.random.default_rng(0)
-    some = rng.random(len(y)) < wrong
-    y[some] = rng.permutation(y[some])
-    probe = LPPlusPlus(random_state=3).fit(F, y, text=T)
-    folds = assign_folds(y, 4, np.random.default_rng(3))
-    losses, hits = [], []
-    for fold in range(4):
-        out = folds == fold
-        start = start_of(F[~out], y[~out], T)
-        path, _, _ = walk(PrimalObjective, Flow(30_000), F[~out], y[~out], T, start, seen_by=F[out])
-        logs = path - scipy.special.logsumexp(path, axis=2, keepdims=True)
-        losses.append(-logs[:, np.arange(out.sum()), y[out]])
-        hits.append(path.argmax(axis=2) == y[out])
-        if out.sum() >= 30:
-            worse = []
-            for n in range(len(path)):
-                excess = losses[-1][n] - losses[-1][np.argmin(losses[-1][: n + 1].sum(axis=1))]
-                worse.append(excess.mean() > 2 * excess.std() / np.sqrt(out.sum()))
-            ends = [n for n in range(3, len(path) + 1) if all(worse[n - 3 : n])]
-            losses[-1] = losses[-1][: min(ends, default=None)]
-    shortest = min(map(len, losses))
-    assert (shortest < len(path)) == (wrong > 0 and shape[1] == 40)
-    record = Record(*(np.concatenate([part[:shortest] for part in parts], axis=1) for parts in (losses, hits)))
-    assert np.allclose(probe.history_.held_out_loss, record.losses.mean(axis=1), atol=1e-9)
-    assert np.allclose(probe.history_.held_out_accuracy, record.hits.mean(axis=1))
-    assert probe.n_updates_ == best_stop(record)
-    path, _, _ = walk(PrimalObjective, Flow(30_000), F, y, T, start_of(F, y, T))
-    assert np.abs(probe.decision_function(F) - path[probe.n_updates_]).max() < 1e-9
-
-
-def test_validation_loss_by_hand():
-    from lpplusplus.cross_validation import Record, best_stop
-    from lpplusplus.objective import loss
-
-    X, labels, T = small_task(6, 5, 32, seed=0, n_extra=30)
-    F, y, X, labels = X[:40], labels[:40], X[40:], labels[40:]
-    probe = LPPlusPlus(selection="validation-loss", solver="block-mm", updates=30).fit(
-        F, y, text=T, X_val=X, y_val=labels
-    )
-    path = [LPPlusPlus(recipe="paper", updates=u).fit(F, y, text=T).coef_ for u in range(31)]
-    losses = np.array([[loss(X[[i]], labels[[i]], coef) for i in range(len(X))] for coef in path])
-    assert np.allclose(probe.history_.held_out_loss, losses.mean(axis=1), atol=1e-10)
-    hits = np.array([(X @ coef.T).argmax(axis=1) == labels for coef in path])
-    assert probe.n_updates_ == best_stop(Record(losses, hits))
-    assert np.allclose(probe.coef_, path[probe.n_updates_], atol=1e-9)
 
 
 def test_labels_of_any_kind(task):
