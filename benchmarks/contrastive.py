@@ -1,4 +1,4 @@
-"""A small open_clip model that has learned something: contrastive training on rendered scenes, half a minute.
+"""A small open_clip model that has learned something: contrastive training on rendered scenes, a minute.
 
 Its captions tell the colour of a thing and that of the background. The task is to name the background, with nothing
 but colours for class names: "a photo of a red." reads like a red thing, so that zero-shot is wrong more often than not,
@@ -46,7 +46,11 @@ def caption(scene, rng):
 
 
 def train(folder, images=3000, steps=500, batch=64):
-    """Train, write the checkpoint, and return the encoder's spec."""
+    """Train, write the checkpoint, and return the encoder's spec.
+
+    In double precision: rounding grows so much over the steps that in single precision each kind of processor, and each
+    number of threads, would get a model of its own.
+    """
     import open_clip
     import safetensors.torch
     import torch
@@ -57,12 +61,12 @@ def train(folder, images=3000, steps=500, batch=64):
     open_clip.add_model_config(folder)
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
-    model, tokenizer = open_clip.create_model(ARCH), open_clip.get_tokenizer(ARCH)
+    model, tokenizer = open_clip.create_model(ARCH).double(), open_clip.get_tokenizer(ARCH)
     model.token_embedding.requires_grad_(False)  # Of 49408 words some thirty occur.
     scenes = [scene(rng) for _ in range(images)]
     pixels = torch.from_numpy(np.stack([np.asarray(render(one, rng, "plain", SIDE)) for one in scenes]))
     mean, std = (torch.tensor(model.visual.preprocess_cfg[name]) for name in ("mean", "std"))
-    pixels = ((pixels.float() / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+    pixels = ((pixels.double() / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], weight_decay=0.02)
     rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, steps, pct_start=0.15)
     for _ in range(steps):
@@ -70,7 +74,7 @@ def train(folder, images=3000, steps=500, batch=64):
         tokens = tokenizer([caption(scenes[row], rng) for row in rows])
         F, T, scale = model(pixels[rows], tokens)[:3]
         z = scale * F @ T.T
-        same = (tokens[:, None] == tokens[None]).all(-1).float()  # Equal captions are no mistakes.
+        same = (tokens[:, None] == tokens[None]).all(-1).double()  # Equal captions are no mistakes.
         same /= same.sum(1, keepdim=True)
         loss = -sum((same * logits.log_softmax(1)).sum(1).mean() for logits in (z, z.T))
         optimiser.zero_grad()
@@ -78,7 +82,7 @@ def train(folder, images=3000, steps=500, batch=64):
         optimiser.step()
         rates.step()
     path = folder / f"{ARCH}.safetensors"
-    safetensors.torch.save_file(model.state_dict(), path)
+    safetensors.torch.save_file(model.float().state_dict(), path)
     return f"open_clip:{ARCH}/{path}"
 
 

@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("example", nargs="?", choices=("demo", "background"), default="demo")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--authors", action="store_true", help="the authors' settings, whatever the example")
     parser.add_argument("--json", action="store_true", help="every accuracy as JSON instead of a table")
     options = parser.parse_args(arguments)

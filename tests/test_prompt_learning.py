@@ -18,7 +18,7 @@ import lpplusplus  # noqa: E402
 from benchmarks import prompt_learning  # noqa: E402
 from lpplusplus import PLOT, CoOp, KgCoOp, ProGrad, ZeroShot  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
-from lpplusplus.encoders.open_clip import _pooled_tokens  # noqa: E402
+from lpplusplus.encoders.open_clip import OpenClipEncoder, _pooled_tokens  # noqa: E402
 from lpplusplus.encoders.prompts import class_texts  # noqa: E402
 from lpplusplus.methods.checkpoint import CheckpointError  # noqa: E402
 from lpplusplus.methods.finetuning import cosine_by_epoch  # noqa: E402
@@ -183,11 +183,15 @@ def test_labels_must_be_names(encoder):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_chunks_within_a_memory_budget_change_nothing(own, opened):
-    tower = TextTower(opened("lpp-tiny-vit"))
+    model = opened("lpp-tiny-vit")
+    encoder = OpenClipEncoder.of(model.model, model.tokenizer, "double")
+    encoder.model.double()  # Sums in another order differ by rounding, which is then far below what a mistake would do.
+    tower = TextTower(encoder)
     names = [f"thing {i}" for i in range(40)]
-    start = 0.02 * torch.randn((40 if own else 1, 5, 32), generator=torch.Generator().manual_seed(0))
+    shape = (40 if own else 1, 5, 32)
+    start = 0.02 * torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     results, kept = [], []
-    for memory in (None, 2**18):
+    for memory in (None, 2**19):
         slots = Slots(tower, names, 5, memory=memory)
         context = start.clone().requires_grad_()
         sizes = {}
@@ -202,10 +206,11 @@ def test_chunks_within_a_memory_budget_change_nothing(own, opened):
         results.append((features.detach(), context.grad))
         kept.append(sum(sizes.values()))
     assert 1 <= slots.chunk < 20
-    assert slots._kept(slots.chunk) < 2**18 + slots._kept(1)  # The weights are kept anyhow.
+    assert slots._kept(slots.chunk) < 2**19 + slots._kept(1)  # The weights are kept anyhow.
     assert kept[1] < kept[0] / 5
     for whole, chunked in zip(*results, strict=True):
-        assert torch.allclose(whole, chunked, atol=1e-5)
+        assert whole.dtype == torch.float64
+        assert torch.allclose(whole, chunked, rtol=1e-10, atol=1e-10)
     with pytest.raises(ValueError, match=r"memory_mib=0.01 does not hold a single prompt"):
         Slots(tower, names, 5, memory=int(0.01 * 2**20))
 
@@ -722,7 +727,7 @@ def gains(held, shots, seed):
 def test_each_method_beats_zero_shot_in_the_demonstrations_shifted_domain(shots, demo):
     """The embedded model's own task, its weights in torch; 960 held-out images."""
     first = prompt_learning.FIRST_SEED
-    runs = [gains(demo, shots, seed) for seed in range(first, first + 3)]
+    runs = [gains(demo, shots, seed) for seed in range(first, first + 6)]
     assert 0.5 < runs[0][0] < 0.7
     for name in runs[0][1]:
         over, left = zip(*(found[name] for _, found in runs), strict=True)
