@@ -95,6 +95,6 @@ def error_against_steps(data, folder):
 
 
 if __name__ == "__main__":
-    features, folder = whurs19.load("rn50"), Path(*sys.argv[1:]) if sys.argv[1:] else HERE
+    features, folder = whurs19.load("rn50"), Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     for draw in (loss_against_time, accuracy_against_time, error_against_steps):
         draw(features, folder)
