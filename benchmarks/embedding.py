@@ -27,11 +27,11 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.measure import interleave, median
-from lpplusplus.embedding import embed
 from lpplusplus.encoders import Encoder
-from lpplusplus.pixels.decoding import open_image
-from lpplusplus.pixels.preprocessing import Preprocessing
-from lpplusplus.sources import ImageSet, from_folder
+from lpplusplus.encoders.pixels.decoding import open_image
+from lpplusplus.encoders.pixels.preprocessing import Preprocessing
+from lpplusplus.images.embedder import embed
+from lpplusplus.images.sources import ImageSet, from_folder
 
 LIMIT = 1.25
 """How much longer than inference alone embedding files may take."""

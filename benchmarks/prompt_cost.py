@@ -64,7 +64,7 @@ def run(arch: str, classes: int, shots: int, steps: int, repeats: int) -> dict[s
     some = slice(0, min(len(y), BATCH * steps))
     side = encoder.model.visual.image_size
     blank = np.zeros((3, *((side, side) if isinstance(side, int) else side)), np.float32)
-    places = encoder.encode_tokens([blank]).shape[1]
+    places = encoder.encode_places([blank]).shape[1]
     noise = np.random.default_rng(0).standard_normal((len(y[some]), places, encoder.dim), dtype=np.float32)
     for name, method in METHODS.items():
         X = task.X[some, None] + 0.1 * noise if method is PLOT else task.X[some]

@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.measure import gemm_rate, peak_extra_memory
 from benchmarks.synthetic import Task, clip_like
-from lpplusplus._threads import single_threaded_blas
+from lpplusplus._core.threads import single_threaded_blas
 
 STEPS = 300
 CYCLE = 11

@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import interleave, median
-from lpplusplus.store import ROWS_PER_SHARD, FeatureStore, Settings, Shard, StoreWriter
-from lpplusplus.store.shards import list_digest
+from lpplusplus.images.embeddings import Origin
+from lpplusplus.images.store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
+from lpplusplus.images.store.shards import list_digest
 
 LIMIT = 2.0
 """Seconds that loading may take."""
@@ -31,19 +32,19 @@ LIMIT = 2.0
 def write_store(path: Path, rows: int, dim: int, classes: int = 1000) -> float:
     """A store of random embeddings; seconds it took to write."""
     rng = np.random.default_rng(0)
-    settings = Settings("random", "seed 0", "none", dim)
+    origin = Origin("random", "seed 0", "none", dim)
     names = [f"class_{index}" for index in range(classes)]
     paths = [f"photos/{names[row % classes]}/{row:08}.jpg" for row in range(rows)]
     labels = [names[row % classes] for row in range(rows)]
     spans = [slice(a, min(a + ROWS_PER_SHARD, rows)) for a in range(0, rows, ROWS_PER_SHARD)]
     listed = [list_digest(paths[span], labels[span]) for span in spans]
     start = time.perf_counter()
-    with StoreWriter(path, settings, listed) as writer:
+    with StoreWriter(path, origin, listed) as writer:
         for number, span in enumerate(spans):
             n = span.stop - span.start
             hashes = [hashlib.sha256(name.encode()).digest() for name in paths[span]]
             shard = Shard(
-                settings.key, listed[number], rng.standard_normal((n, 1, dim), np.float32),
+                origin.key, listed[number], rng.standard_normal((n, 1, dim), np.float32),
                 np.frombuffer(b"".join(hashes), np.uint8).reshape(n, 32), np.arange(n, dtype=np.int32), paths[span],
                 labels[span],
             )  # fmt: skip

@@ -16,13 +16,13 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from lpplusplus.methods.cache_model import count_hits, steps
+from lpplusplus.methods.cache.grid_search import count_hits, grid
 
 from .measure import median
 from .synthetic import Task, clip_like
 
 STEPS = 200
-ALPHAS, BETAS = steps(1.0, 50.0, STEPS), steps(1.0, 50.0, STEPS)
+ALPHAS, BETAS = grid(1.0, 50.0, STEPS), grid(1.0, 50.0, STEPS)
 
 
 def plain(task: Task, points: list[tuple[int, int]]) -> dict[tuple[int, int], int]:

@@ -1,1 +1,1 @@
-"""Runnable examples."""
+"""Whole programs, one per reader: photos, arrays, an encoder or a method of one's own, a classifier behind HTTP."""

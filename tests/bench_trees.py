@@ -2,7 +2,7 @@
 
 import json
 
-from pictures import picture
+from toy_images import toy_image
 
 TRAIN, VAL, TEST = 6, 4, 3
 """Images a class in each split."""
@@ -48,7 +48,7 @@ class Trees:
     def jpeg(self, *places):
         path = self.root.joinpath(*places)
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture(self.seed).save(path, "JPEG")
+        toy_image(self.seed).save(path, "JPEG")
         self.seed += 1
 
     def text(self, place, content):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.published import MAIN, published
-from lpplusplus.bench.results import Cell, Row
+from lpplusplus.bench.results import Row
 
 SHOTS = (1, 2, 4, 8, 16)
 FEATURE_LEVEL = [name for name in MAIN if name not in ("CoOp", "PLOT", "KgCoOp", "ProGrad")]

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-LPP = [sys.executable, "-m", "lpplusplus.cli"]
+LPP = [sys.executable, "-m", "lpplusplus"]
 
 
 def environment(**extra):
@@ -94,7 +94,7 @@ def _serve():
 
     import lpplusplus.cli.app
     import lpplusplus.images
-    import lpplusplus.plots
+    import lpplusplus.images.plots
     import lpplusplus.probe  # noqa: F401
 
     gc.freeze()  # Children need not copy what they only look at.

@@ -130,7 +130,7 @@ def write_tokenizer(path):
     tokenizer.save(str(path))
 
 
-def pictures():
+def images():
     from PIL import Image
 
     rng = np.random.default_rng(0)

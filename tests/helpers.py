@@ -1,12 +1,15 @@
 """What several test modules need."""
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
+import safetensors.numpy
 
-from lpplusplus.objective import PrimalObjective, SpanObjective, Support, Weights
+from lpplusplus.probe.objective import PrimalObjective, SpanObjective, Support, Weights
 
 FORMS = [PrimalObjective, SpanObjective]
 
@@ -39,10 +42,24 @@ def start_of(F, y, T, intercept=None):
 
 
 def shared_data(name):
-    """A file of the shared data, or skip."""
+    """A file of the real data in `$LPP_DATA`, by default in a folder beside the repository; skip without it."""
     folder = os.environ.get("LPP_DATA")
     root = Path(folder) if folder else Path(__file__).resolve().parents[2] / "shared" / "data"
     path = root / name
     if not path.exists():
         pytest.skip(f"{path} is not here: set LPP_DATA to a folder with the real CLIP features")
     return path
+
+
+def resign(path, change=lambda model: None, arrays=None, version=1):
+    """Change the description and give it a right checksum, as a hostile writer would."""
+    from lpplusplus._core.model_file import _digest
+
+    with safetensors.safe_open(path, framework="numpy") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        model = json.loads(file.metadata()["lpplusplus"])["model"]
+    change(model)
+    for key, value in (arrays or {}).items():
+        tensors.pop(key, None) if value is None else tensors.update({key: value})
+    header = {"version": version, "model": model, "digest": _digest(tensors, model)}
+    path.write_bytes(safetensors.numpy.save(tensors, {"lpplusplus": json.dumps(header)}))

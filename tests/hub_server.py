@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 @contextmanager
 def hub(repository, commit, folder):
-    """Serve `folder` as `repository` at `commit`; yields the address and a list of the files fetched."""
+    """Serve `folder` as `repository` at `commit`; yields the address, all requests and the files fetched."""
     files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-    fetched = []
+    asked, fetched = [], []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             path = urlsplit(self.path).path
+            asked.append(path)
             api, resolve = f"/api/models/{repository}", f"/{repository}/resolve/"
             if path.startswith(f"{api}/tree/"):
                 return self.json([self.entry(name) for name in files])
@@ -63,7 +64,7 @@ def hub(repository, commit, folder):
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", fetched
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked, fetched
     finally:
         server.shutdown()
         thread.join()

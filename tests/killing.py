@@ -10,18 +10,18 @@ import signal
 import sys
 from pathlib import Path
 
-import lpplusplus.embedding
-from lpplusplus.sources import from_folder
-from lpplusplus.store import FeatureStore, StoreError
-from pictures import contents, make_folder, picture
+import lpplusplus.images.embedder
+from lpplusplus.images.sources import from_folder
+from lpplusplus.images.store import FeatureStore, StoreError
 from toy_encoder import ToyEncoder
+from toy_images import contents, make_folder, toy_image
 
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
 ENCODER = ToyEncoder(batch_size=3)
 
 
 def run(images, store):
-    return lpplusplus.embedding.embed(images, ENCODER, store=store, workers=1)
+    return lpplusplus.images.embedder.embed(images, ENCODER, store=store, workers=1)
 
 
 def seen(store):
@@ -77,7 +77,7 @@ def prepare(kind, work):
         one_was, other_was = one.read_bytes(), other.read_bytes()
         one.write_bytes(other_was)
         other.write_bytes(one_was)
-        picture(100).save(photos / "a/006.png")
+        toy_image(100).save(photos / "a/006.png")
     if kind == "damaged":
         shard = start / "shard-000001.safetensors"
         data = bytearray(shard.read_bytes())
@@ -87,7 +87,7 @@ def prepare(kind, work):
 
 
 def main(kind, work):
-    lpplusplus.embedding.ROWS_PER_SHARD = 4
+    lpplusplus.images.embedder.ROWS_PER_SHARD = 4
     images, start = prepare(kind, work)
     expected, store = work / "expected", work / "store"
 

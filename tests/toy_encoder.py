@@ -1,11 +1,11 @@
-"""A small real encoder for tests: the picture, scaled to 16 × 16, times a random matrix drawn from a seed."""
+"""A small real encoder for tests: the image, scaled to 16 × 16, times a random matrix drawn from a seed."""
 
 import json
 import time
 
 import numpy as np
 
-from lpplusplus.encoders import Encoder
+from lpplusplus.encoders import Encoder, EncoderKind
 
 
 class ToyEncoder(Encoder):
@@ -28,9 +28,18 @@ class ToyEncoder(Encoder):
     def encode_prepared(self, batch):
         self.batches.append(len(batch))
         time.sleep(self.delay)
-        # One product a batch: its last bits may depend on how many pictures share it, as with real runtimes.
+        # One product a batch: its last bits may depend on how many images share it, as with real runtimes.
         return np.stack(batch).reshape(len(batch), -1) @ self.weights
 
     def encode_texts(self, texts):
         rows = [np.random.default_rng(list(text.encode()) or [0]).standard_normal(self.dim) for text in texts]
         return np.array(rows, np.float32).reshape(-1, self.dim)
+
+
+KIND = EncoderKind(
+    scheme="toy:SEED",
+    about="a random projection, for tests",
+    needs="images",
+    packages=("PIL",),
+    open=lambda spec, access: ToyEncoder(seed=int(spec.removeprefix("toy:"))),
+)

@@ -19,29 +19,29 @@ def one_hot(y, K):
 
 
 def softmax(Z):
-    """p_ik of the logits ``Z``."""
+    """p_ik of the logits ``Z``: eq. 4."""
     E = np.exp(Z - Z.max(axis=1, keepdims=True))
     return E / E.sum(axis=1, keepdims=True)
 
 
 def gradients(F, Y, T, W, alpha, b=0.0):
-    """dL/dW, dL/dalpha and dL/db of the mean cross-entropy."""
+    """dL/dW, dL/dalpha and dL/db of the mean cross-entropy: eq. 3."""
     R = (softmax(logits(F, T, W, alpha, b)) - Y) / len(F)
     return R.T @ F, (R * (F @ T.T)).sum(axis=0), R.sum(axis=0)
 
 
 def gamma_w(F, tau):
-    """gamma_w = tau/(4N) lambda_max(sum_i f_i f_i^T): Proposition 1, W block."""
+    """gamma_w = tau/(4N) lambda_max(sum_i f_i f_i^T): Prop. 1, W block."""
     return tau / (4 * len(F)) * np.linalg.eigvalsh(F.T @ F)[-1]
 
 
 def gamma_alpha(F, T, tau):
-    """gamma_alpha = max_k tau/(4N) sum_i (f_i . t_k)^2: Proposition 1, alpha block."""
+    """gamma_alpha = max_k tau/(4N) sum_i (f_i . t_k)^2: Prop. 1, alpha block."""
     return tau / (4 * len(F)) * ((F @ T.T) ** 2).sum(axis=0).max()
 
 
 def start(F, Y, T, alpha_init):
-    """w_k = sum_i y_ik f_i and alpha_k = 250 * mean cosine of class k, or its class average."""
+    """w_k = sum_i y_ik f_i and alpha_k = 250 * mean cosine of class k, or its class average: Prop. 2."""
     W = Y.T @ F
     alpha = 250 * (Y * (F @ T.T)).sum(axis=0) / Y.sum(axis=0)
     if alpha_init == "shared":

@@ -1,23 +1,23 @@
-"""Draws the figures of docs/flow.md: python docs/figures/flow.py [folder] (needs matplotlib and WHU-RS19 features)."""
+"""Draws the figures of docs/explanation/flow.md: python docs/figures/flow.py [folder]
+
+Needs matplotlib, and the features of WHU-RS19 in the folder that $LPP_DATA names.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from lpplusplus import LPPlusPlus
+from lpplusplus.bench.datasets import catalog
+from lpplusplus.bench.draw_task import draw_from
+from lpplusplus.probe.solvers import flow as flow_module
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
-
-from benchmarks import whurs19  # noqa: E402
-from lpplusplus import LPPlusPlus  # noqa: E402
-from lpplusplus.solvers import flow as flow_module  # noqa: E402
-
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 
 
@@ -26,17 +26,23 @@ def axes(width: int = 1):
     return figure, panels
 
 
+def task(data, shots, seed):
+    """(X, y) of the support and of the test images."""
+    draw = draw_from(data, shots=shots, seed=seed, generator="whurs19-table")
+    pool = data.train
+    return [(pool.rows[rows], pool.labels[rows]) for rows in (draw.support, draw.test)]
+
+
 def loss_against_time(data, folder):
     """300 updates of block-MM and 6 steps of the flow are the same walk."""
     figure, panels = axes(2)
     for panel, shots in zip(panels, (1, 16), strict=True):
-        support, _, _ = whurs19.draw(data.y, shots, 1)
-        task = data.X[support], data.y[support]
+        support, _ = task(data, shots, 1)
         for name, parameters, style in (
             ("block-MM, 300 updates", {"recipe": "paper"}, {"color": GREY, "lw": 3, "alpha": 0.6}),
             ("flow, 6 steps", {"selection": "last", "updates": 300}, {"color": BLUE, "marker": "o", "lw": 1}),
         ):
-            history = LPPlusPlus(**parameters).fit(*task, text=data.text).history_.as_arrays()
+            history = LPPlusPlus(**parameters).fit(*support, text=data.text).history_.as_arrays()
             panel.plot(history["time"], history["loss"], label=name, **style)
         panel.set(title=f"{shots} shot(s)", xlabel="time (steps of 1/γ)", ylabel="loss of the support")
         panel.legend(frameon=False)
@@ -50,12 +56,14 @@ def accuracy_against_time(data, folder):
     for shots, color in ((1, GREY), (2, GREEN), (4, ORANGE), (16, BLUE)):
         curves, stops = [], []
         for seed in range(1, 11):
-            support, _, test = whurs19.draw(data.y, shots, seed)
-            task, new = (data.X[support], data.y[support]), (data.X[test], data.y[test])
+            support, test = task(data, shots, seed)
             curves.append(
-                [LPPlusPlus(selection="last", updates=int(end)).fit(*task, text=data.text).score(*new) for end in ends]
+                [
+                    LPPlusPlus(selection="last", updates=int(end)).fit(*support, text=data.text).score(*test)
+                    for end in ends
+                ]
             )
-            stops.append(LPPlusPlus().fit(*task, text=data.text).history_.time[-1] * 1.1)
+            stops.append(LPPlusPlus().fit(*support, text=data.text).history_.time[-1] * 1.1)
         mean = 100 * np.mean(curves, axis=0)
         panel.plot(ends, mean, color=color, label=f"{shots} shot(s)")
         stop = float(np.exp(np.mean(np.log(stops))))
@@ -69,8 +77,8 @@ def accuracy_against_time(data, folder):
 
 def error_against_steps(data, folder):
     """First order: twice the steps, half the distance to the true flow."""
-    support, _, test = whurs19.draw(data.y, 4, 1)
-    task = data.X[support].astype(np.float64), data.y[support]
+    (X, y), (X_test, _) = task(data, 4, 1)
+    support = X.astype(np.float64), y
     original = flow_module.times
 
     def scores(steps, damping=flow_module.DAMPING_EARLY):
@@ -78,10 +86,10 @@ def error_against_steps(data, folder):
         flow_module.times = lambda end, direct: tuple(np.geomspace(1, end, steps))
         flow_module.DAMPING_EARLY = damping
         try:
-            probe = LPPlusPlus(selection="last", updates=300).fit(*task, text=data.text)
+            probe = LPPlusPlus(selection="last", updates=300).fit(*support, text=data.text)
         finally:
             flow_module.times, flow_module.DAMPING_EARLY = original, ours
-        return probe.decision_function(data.X[test])
+        return probe.decision_function(X_test)
 
     truth, counts = scores(4096), [4, 6, 8, 16, 32, 64, 128, 256]
     figure, panel = axes()
@@ -95,6 +103,8 @@ def error_against_steps(data, folder):
 
 
 if __name__ == "__main__":
-    features, folder = whurs19.load("rn50"), Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    plt.switch_backend("Agg")
+    features = catalog()["whurs19"].features(os.environ["LPP_DATA"], encoder="RN50")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     for draw in (loss_against_time, accuracy_against_time, error_against_steps):
         draw(features, folder)

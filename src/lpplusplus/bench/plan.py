@@ -1,27 +1,27 @@
-"""A plan: which cells to run. A short TOML file, or one that comes with the package.
+"""A plan: which cells to run. It is a short TOML file; some come with the package.
 
-Its keys, with an example:
+All keys, with an example:
 
     name = "birds"
-    datasets = ["eurosat", "photos"]            # names of the catalogue, or of [dataset.NAME] tables below
+    datasets = ["eurosat", "photos"]            # names of the catalog, or of [dataset.NAME] tables below
     backbones = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
     methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
     shots = [1, 2, 4, 8, 16]
     tasks = 10                                  # seeds 1 … 10
-    validation = "paper"                        # S images a class; "coop" for min(S, 4), "none"
+    validation = "paper"                        # S images per class; "coop" for min(S, 4), "none"
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
     generator = "lpplusplus-1"                  # how tasks are drawn
-    views = 0                                   # random crops of a training image; 0 for its centre
+    views = 0                                   # random crops per training image; 0 for the centre crop
     duplicates = "refuse"                       # copies of an image in two splits: "refuse" or "allow"
-    draws = "draws.json"                        # tasks from a file of `lpp bench draws`, instead of drawing them
+    draws = "draws.json"                        # tasks from a file of `lpp bench draws`
 
     [[method]]
     name = "my probe"
     estimator = "LPPlusPlus"
     parameters = { solver = "lbfgs" }
-    validation = true                           # whether it is given the validation images
+    validation = true                           # whether it gets the validation images
 
-    [dataset.photos]                            # the keys of the catalogue
+    [dataset.photos]                            # the keys of the catalog
     folder = "photos"
     reader = "folder-per-class"
     templates = ["a photo of a {}."]
@@ -33,16 +33,19 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from .choosing import GENERATOR
-from .datasets import DataSet, parse_entry
-from .results import Cell
-from .tasks import WORDS
+from .._core.registry import method as estimator_named
+from .cell import Cell
+from .datasets import Entry, catalog
+from .datasets.catalog import parse_entry
+from .draws import WORDS
+from .sampling import GENERATOR
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -56,7 +59,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables."""
+    """A method of a plan: a row of the tables."""
 
     name: str
     estimator: str
@@ -66,7 +69,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run; see the module's description for the keys."""
+    """What to run. The fields are the keys of the file, which the module's docstring explains."""
 
     name: str
     datasets: tuple[str, ...]
@@ -80,51 +83,41 @@ class Plan:
     views: int = 0
     duplicates: str = "refuse"
     draws: str = ""
-    """A file of draws to use instead of the generator."""
-    declared: Mapping[str, DataSet] = field(default_factory=dict)
-    """Data sets that the plan itself, or a user's catalogue, describes."""
+    declared: Mapping[str, Entry] = field(default_factory=dict)
+    """Data sets that the plan itself, or a user's catalog, describes."""
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What decides a task besides its names; keys that came later are there only where they differ from before."""
-        found: dict[str, Any] = {
-            "validation": self.validation,
-            "shortage": self.shortage,
-            "generator": self.generator,
-            "views": self.views,
-        }
+        """How tasks are drawn. Keys that came later are left out at their defaults: old cells stay the same."""
+        keys = ("validation", "shortage", "generator", "views")
+        found: dict[str, Any] = {key: getattr(self, key) for key in keys}
         if self.draws:
             found["draws"] = hashlib.sha256(Path(self.draws).read_bytes()).hexdigest()
         if self.duplicates != "refuse":
             found["duplicates"] = self.duplicates
         return found
 
-    def cells(self, dataset: str, backbone: str) -> Iterator[Cell]:
-        """All cells of one data set seen by one encoder: task by task, so that tables fill evenly."""
+    def cells(self, dataset: str, encoder: str) -> Iterator[Cell]:
+        """All cells of one data set and encoder, task by task, so that tables fill evenly."""
         protocol = self.protocol
         if dataset in self.declared:
-            # Templates, prompt, reader: changed, they make another data set of it, whatever its name.
-            protocol["data"] = hashlib.sha256(repr(self.declared[dataset]).encode()).hexdigest()
-        for seed in range(1, self.tasks + 1):
-            for shots in self.shots:
-                for method in self.methods:
-                    yield Cell(
-                        dataset,
-                        backbone,
-                        method.name,
-                        shots,
-                        seed,
-                        method.estimator,
-                        dict(method.parameters),
-                        method.validation and self.validation != "none",
-                        protocol,
-                    )
+            # With other templates, prompt or reader it is another data set, whatever its name.
+            protocol["data"] = self.declared[dataset].digest
+        for seed, shots, method in product(range(1, self.tasks + 1), self.shots, self.methods):
+            validation = method.validation and self.validation != "none"
+            yield Cell(dataset, encoder, method.name, shots, seed, method.estimator, dict(method.parameters),
+                       validation, protocol)  # fmt: skip
 
     def all_cells(self) -> Iterator[Cell]:
-        """Those of every data set and encoder."""
-        for dataset in self.datasets:
-            for backbone in self.backbones:
-                yield from self.cells(dataset, backbone)
+        """The cells of every data set and encoder."""
+        for dataset, encoder in product(self.datasets, self.backbones):
+            yield from self.cells(dataset, encoder)
+
+    def with_catalogs(self, files: Iterable[str | os.PathLike[str]]) -> Plan:
+        """The plan with the data sets of a user's own catalogs; those that it describes itself come first."""
+        shipped = catalog()
+        theirs = {name: entry for name, entry in catalog(*files).items() if name not in shipped}
+        return replace(self, declared=theirs | dict(self.declared))
 
     def __len__(self) -> int:
         return len(self.datasets) * len(self.backbones) * len(self.methods) * len(self.shots) * self.tasks
@@ -164,9 +157,8 @@ def shipped_plans() -> list[str]:
 
 
 def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
-    """Check the content of a plan's file."""
-    known = {"name", "datasets", "backbones", "methods", "shots", "tasks", "validation", "shortage", "generator",
-             "views", "duplicates", "draws", "dataset", "method"}  # fmt: skip
+    """Check the content of a plan's file; `where` is the file."""
+    known = {one.name for one in fields(Plan)} - {"declared"} | {"dataset", "method"}
     unknown = sorted(set(content) - known)
     if unknown:
         raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
@@ -174,19 +166,19 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     if not isinstance(tables, dict):
         raise PlanError(f"{where}: a data set of the plan's own is a table [dataset.NAME].")
     own = {name: parse_entry(name, table, f"{where}, [dataset.{name}]") for name, table in tables.items()}
-    shots = _numbers(content, "shots", where, (1, 2, 4, 8, 16))
+    keys = _Keys(content, where)
     plan = Plan(
         name=str(content.get("name", Path(where).stem)),
-        datasets=_words(content, "datasets", where, tuple(own)),
-        backbones=_words(content, "backbones", where, ()),
-        methods=_methods(content, where),
-        shots=shots,
-        tasks=_number(content, "tasks", where, 10, 1),
-        validation=_choice(content, "validation", where, WORDS["validation_policy"]),
-        shortage=_choice(content, "shortage", where, WORDS["shortage_policy"]),
-        generator=_choice(content, "generator", where, WORDS["generator"]),
-        views=_number(content, "views", where, 0, 0),
-        duplicates=_choice(content, "duplicates", where, ("refuse", "allow")),
+        datasets=keys.words("datasets", tuple(own)),
+        backbones=keys.words("backbones"),
+        methods=_methods(keys),
+        shots=keys.numbers("shots", (1, 2, 4, 8, 16)),
+        tasks=keys.number("tasks", 10, 1),
+        validation=keys.choice("validation", WORDS["validation_policy"]),
+        shortage=keys.choice("shortage", WORDS["shortage_policy"]),
+        generator=keys.choice("generator", WORDS["generator"]),
+        views=keys.number("views", 0, 0),
+        duplicates=keys.choice("duplicates", ("refuse", "allow")),
         draws=_draws(content, where),
         declared=own,
     )
@@ -194,6 +186,42 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
         if not getattr(plan, key):
             raise PlanError(f"{where}: {key} is empty: name at least one.")
     return plan
+
+
+class _Keys:
+    """The values of a plan's keys, checked."""
+
+    def __init__(self, content: Mapping[str, Any], where: str) -> None:
+        self.content, self.where = content, where
+
+    def words(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        value = self.content.get(key, default)
+        value = (value,) if isinstance(value, str) else value
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            raise PlanError(f"{self.where}: {key} must be a list of names.")
+        return tuple(dict.fromkeys(value))
+
+    def numbers(self, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        value = self.content.get(key, default)
+        if not isinstance(value, list | tuple) or not value or not all(_is_whole(number, 1) for number in value):
+            raise PlanError(f"{self.where}: {key} must be a list of whole numbers from 1.")
+        return tuple(dict.fromkeys(value))
+
+    def number(self, key: str, default: int, low: int) -> int:
+        value = self.content.get(key, default)
+        if not _is_whole(value, low):
+            raise PlanError(f"{self.where}: {key} must be a whole number from {low}, got {value!r}.")
+        return int(value)
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.content.get(key, allowed[0])
+        if value not in allowed:
+            raise PlanError(f"{self.where}: {key}={value!r} must be one of {', '.join(allowed)}.")
+        return str(value)
+
+
+def _is_whole(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def _draws(content: Mapping[str, Any], where: str) -> str:
@@ -206,9 +234,10 @@ def _draws(content: Mapping[str, Any], where: str) -> str:
     return str(path)
 
 
-def _methods(content: Mapping[str, Any], where: str) -> tuple[Method, ...]:
-    catalogue = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
-    known = {name: _method(name, entry, "methods.toml") for name, entry in catalogue["methods"].items()}
+def _methods(keys: _Keys) -> tuple[Method, ...]:
+    content, where = keys.content, keys.where
+    shipped = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
+    known = {name: _method(name, entry, "methods.toml") for name, entry in shipped["methods"].items()}
     own: dict[str, Method] = {}
     entries = content.get("method", ())
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
@@ -221,11 +250,12 @@ def _methods(content: Mapping[str, Any], where: str) -> tuple[Method, ...]:
             raise PlanError(f"{where}: there are two [[method]] with the name {name!r}.")
         own[name] = _method(name, entry, where)
     known |= own
-    groups: dict[str, list[str]] = catalogue["groups"]
+    groups: dict[str, list[str]] = shipped["groups"]
     chosen: dict[str, Method] = {}
-    for word in _words(content, "methods", where, tuple(own)):
-        names = groups.get(word, [word])
-        for name in names:
+    for word in keys.words("methods", tuple(own)):
+        for name in groups.get(word, [word]):
+            if name not in known and estimator_named(name) is not None:
+                known[name] = Method(name, estimator=name)
             if name not in known:
                 raise PlanError(f"{where}: there is no method {name!r}; known are {', '.join([*groups, *known])}.")
             chosen[name] = known[name]
@@ -246,36 +276,3 @@ def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
     if not isinstance(validation, bool):
         raise PlanError(f"{where}: method {name!r}: validation must be true or false, got {validation!r}.")
     return Method(name, str(entry["estimator"]), dict(parameters), validation)
-
-
-def _words(content: Mapping[str, Any], key: str, where: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = content.get(key, default)
-    value = (value,) if isinstance(value, str) else value
-    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-        raise PlanError(f"{where}: {key} must be a list of names.")
-    return tuple(dict.fromkeys(value))
-
-
-def _numbers(content: Mapping[str, Any], key: str, where: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    value = content.get(key, default)
-    if not isinstance(value, list | tuple) or not value or not all(_whole(number, 1) for number in value):
-        raise PlanError(f"{where}: {key} must be a list of whole numbers from 1.")
-    return tuple(dict.fromkeys(value))
-
-
-def _number(content: Mapping[str, Any], key: str, where: str, default: int, low: int) -> int:
-    value = content.get(key, default)
-    if not _whole(value, low):
-        raise PlanError(f"{where}: {key} must be a whole number from {low}, got {value!r}.")
-    return int(value)
-
-
-def _whole(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _choice(content: Mapping[str, Any], key: str, where: str, allowed: tuple[str, ...]) -> str:
-    value = content.get(key, allowed[0])
-    if value not in allowed:
-        raise PlanError(f"{where}: {key}={value!r} must be one of {', '.join(allowed)}.")
-    return str(value)

@@ -1,6 +1,6 @@
-"""What has been published, to stand beside what we find; the figures are in `published.json`.
+"""Published figures, to compare ours with. They are in `published.json`.
 
-All are accuracies in percent with OpenAI's CLIP RN50. The paper calls its ± a standard deviation; its code computes
+All accuracies are in percent, with OpenAI's CLIP RN50. The paper calls its ± a standard deviation; its code computes
 1.96 std/√10, the half width of a 95 % interval, and the ± of its averages is the root mean square of the sets' ±.
 """
 
@@ -16,67 +16,41 @@ from typing import Any
 
 import numpy as np
 
-AVERAGE = "average"
-"""In place of a data set: the mean over the eleven."""
+_CONTENT: dict[str, Any] = json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
 
-DATASETS = (
-    "ImageNet",
-    "SUN397",
-    "DTD",
-    "Caltech101",
-    "UCF101",
-    "Flowers102",
-    "StanfordCars",
-    "FGVCAircraft",
-    "EuroSAT",
-    "OxfordPets",
-    "Food101",
-)
-"""The eleven, in the paper's order."""
+AVERAGE = "average"
+"""In place of a data set: the mean over the paper's eleven."""
+
+DATASETS = tuple(name for name in _CONTENT["sources"]["paper"]["accuracy"]["LP++"] if name != AVERAGE)
+"""The paper's data sets, in its order."""
+
+
+def _themselves(*names: str) -> dict[str, str]:
+    return dict(zip(names, names, strict=True))
+
 
 MAIN = {
-    "Zero-shot": "Zero-shot",
-    "CoOp": "CoOp",
-    "PLOT": "PLOT",
-    "KgCoOp": "KgCoOp",
-    "ProGrad": "ProGrad",
-    "CLIP-Adapter": "CLIP-Adapter",
-    "Tip-Adapter": "Tip-Adapter",
-    "Tip-Adapter-F": "Tip-Adapter-F",
-    "Tip-Adapter-F*": "Tip-Adapter-F*",
-    "Standard LP": "Standard LP",
-    "LP++ (paper)": "LP++",
-    "LP++ (released)": "LP++",
-    "LP++ (default)": "LP++",
+    **_themselves("Zero-shot", "CoOp", "PLOT", "KgCoOp", "ProGrad", "CLIP-Adapter"),
+    **_themselves("Tip-Adapter", "Tip-Adapter-F", "Tip-Adapter-F*", "Standard LP"),
+    **dict.fromkeys(("LP++ (paper)", "LP++ (released)", "LP++ (default)"), "LP++"),
 }
-"""Methods of the comparison, as plans name them, and whose published figures they are compared with."""
+"""Methods of the comparison, as plans name them, and the names of their published figures."""
 
 OPTIMISERS = {
     "LP++ (paper)": "LP++",
-    "LP++ (alpha = 1)": "LP++ (alpha = 1)",
-    "GD (Lipschitz)": "GD (Lipschitz)",
-    "GD (best of 7)": "GD (best of 7)",
-    "Adam (Lipschitz)": "Adam (Lipschitz)",
-    "Adam (best of 7)": "Adam (best of 7)",
-    "L-BFGS": "L-BFGS",
+    **_themselves("LP++ (alpha = 1)", "GD (Lipschitz)", "GD (best of 7)"),
+    **_themselves("Adam (Lipschitz)", "Adam (best of 7)", "L-BFGS"),
 }
 """Rows of the table of optimisers; with `STANDARD_LOSS` at the end of their name, on the loss without text."""
 
 STANDARD_LOSS = ", standard loss"
 
-STARTS = {
-    "LP++ (training-free)": "LP++ (training-free)",
-    "Tip-Adapter": "Tip-Adapter",
-    "Random start": "Random start",
-}
+STARTS = _themselves("LP++ (training-free)", "Tip-Adapter", "Random start")
 """Rows of the table of starts: classifiers before any update. "Tip-Adapter" is that of α = β = 1."""
 
 CYCLES = {
     "LP++ (paper)": "Cycle (10, 1)",
-    "Cycle (10, 1)": "Cycle (10, 1)",
-    "Cycle (10, 10)": "Cycle (10, 10)",
-    "Cycle (1, 1)": "Cycle (1, 1)",
-    "Single block": "Single block",
+    **_themselves("Cycle (10, 1)", "Cycle (10, 10)", "Cycle (1, 1)", "Single block"),
 }
 """Rows of the table of block cycles: steps on W and on α in turn, or on both at once."""
 
@@ -87,7 +61,7 @@ METHODS: dict[str, str] = {
     **{name + STANDARD_LOSS: known + STANDARD_LOSS for name, known in OPTIMISERS.items()},
     **MAIN,
 }
-"""All names that a plan can use to have published figures beside its own."""
+"""All names of methods with published figures."""
 
 _DATASET_ALIASES = {
     "cars": "StanfordCars",
@@ -115,7 +89,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A printed figure that cannot be right, or does not follow from the others."""
+    """A figure of the paper that cannot be right, or does not follow from its other figures."""
 
     method: str
     dataset: str
@@ -127,7 +101,7 @@ class Erratum:
 
 
 def canonical_method(name: str) -> str | None:
-    """The name under which figures of a plan's method are published; None for a method of one's own.
+    """The published name of a plan's method; None for one without published figures.
 
     >>> canonical_method("LP++ (default)"), canonical_method("tip-adapter-f*"), canonical_method("Mine")
     ('LP++', 'Tip-Adapter-F*', None)
@@ -136,7 +110,7 @@ def canonical_method(name: str) -> str | None:
 
 
 def canonical_dataset(name: str) -> str | None:
-    """The paper's name of a data set; None for one that is not of the eleven.
+    """The paper's name of a data set; None for one that the paper does not have.
 
     >>> canonical_dataset("oxford_pets"), canonical_dataset("Stanford Cars"), canonical_dataset("WHU-RS19")
     ('OxfordPets', 'StanfordCars', None)
@@ -145,10 +119,10 @@ def canonical_dataset(name: str) -> str | None:
     return {one.casefold(): one for one in DATASETS}.get(squeezed, _DATASET_ALIASES.get(squeezed))
 
 
-def is_published_backbone(name: str) -> bool:
-    """Whether a backbone is CLIP's RN50, the only one that figures are published for.
+def is_published_encoder(name: str) -> bool:
+    """Whether an encoder is CLIP's RN50, the only one with published figures.
 
-    >>> [is_published_backbone(name) for name in ("RN50/openai", "clip_rn50", "RN50x4/openai", "RN50/yfcc15m")]
+    >>> [is_published_encoder(name) for name in ("RN50/openai", "clip_rn50", "RN50x4/openai", "RN50/yfcc15m")]
     [True, True, False, False]
     """
     parts = re.split(r"[\W_]+", name.casefold())
@@ -158,14 +132,14 @@ def is_published_backbone(name: str) -> bool:
 def published(method: str, dataset: str, shots: int, *, source: str = "paper") -> Published | None:
     """The published figure of a method on a data set, or on "average"; None where there is none.
 
-    `source="tip-adapter"` asks that method's own log instead: one seed, chosen on test images.
+    With `source="tip-adapter"` it is from that method's own log: one seed, selected on test images.
 
     >>> published("LP++", "EuroSAT", 1)
     Published(mean=57.23, deviation=1.63)
     >>> published("LP++ (default)", "average", 16).mean
     74.42
     """
-    tables = _content()["sources"]
+    tables = _CONTENT["sources"]
     if source not in tables:
         raise ValueError(f"source={source!r} is not known: use one of {', '.join(map(repr, tables))}.")
     accuracy = tables[source]["accuracy"]
@@ -177,7 +151,7 @@ def published(method: str, dataset: str, shots: int, *, source: str = "paper") -
 
 
 def published_average(method: str, datasets: Sequence[str], shots: int) -> Published | None:
-    """The published average over just these data sets; None unless each of them has a figure.
+    """The published average over these data sets; None unless each has a figure.
 
     Over all eleven it is the printed average; over fewer, the mean of the sets' means and the root mean square of
     their ±.
@@ -199,37 +173,36 @@ def published_average(method: str, datasets: Sequence[str], shots: int) -> Publi
 
 def published_initial_loss(method: str, shots: int) -> float | None:
     """The published loss before any update, mean over the eleven."""
-    found: float | None = _content()["initial_loss"].get(canonical_method(method), {}).get(str(shots))
+    found: float | None = _CONTENT["initial_loss"].get(canonical_method(method), {}).get(str(shots))
     return found
 
 
 def published_seconds(method: str) -> float | None:
     """The published time of the table of optimisers: one fit, mean over the eleven."""
     name = (canonical_method(method) or "").removesuffix(STANDARD_LOSS)
-    found: float | None = _content()["optimiser_seconds"].get(name)
+    found: float | None = _CONTENT["optimiser_seconds"].get(name)
     return found
 
 
 def published_cost(method: str) -> dict[str, Any]:
     """The published `time` (as printed) and `seconds` on 16-shot ImageNet, and what is `trained`; empty if unknown."""
-    found: dict[str, Any] = _content()["cost"]["methods"].get(canonical_method(method), {})
+    found: dict[str, Any] = _CONTENT["cost"]["methods"].get(canonical_method(method), {})
     return dict(found)
 
 
 def errata() -> list[Erratum]:
     """Cells of the paper's tables that are in doubt."""
-    return [Erratum(**one) for one in _content()["errata"]]
+    return [Erratum(**one) for one in _CONTENT["errata"]]
 
 
 def remarks() -> dict[str, str]:
     """What the ± and the times of the published tables are, in words: "deviation" and "cost"."""
-    content = _content()
-    return {"deviation": content["sources"]["paper"]["deviation"], "cost": content["cost"]["note"]}
+    return {"deviation": _CONTENT["sources"]["paper"]["deviation"], "cost": _CONTENT["cost"]["note"]}
 
 
 def random_start_range() -> tuple[float, float]:
     """Published accuracies of a random start before any update: lowest and highest over the numbers of shots."""
-    low, high = _content()["random_start_accuracy"]
+    low, high = _CONTENT["random_start_accuracy"]
     return low, high
 
 
@@ -241,10 +214,3 @@ def _plain(name: str) -> str:
 def _methods() -> dict[str, str]:
     both = {**{known: known for known in METHODS.values()}, **METHODS}
     return {_plain(name): known for name, known in both.items()}
-
-
-@cache
-def _content() -> dict[str, Any]:
-    text = files(__package__).joinpath("published.json").read_text(encoding="utf-8")
-    content: dict[str, Any] = json.loads(text)
-    return content

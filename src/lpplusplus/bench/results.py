@@ -1,13 +1,11 @@
-"""What a benchmark found: one SQLite file, one row for each cell, never changed once written.
+"""The results of a benchmark: one SQLite file, with a row for each cell that is never changed.
 
-A cell is one data set, method, number of shots, seed and encoder under one protocol. Rows are written in one
-transaction each, so a killed run loses at most the cells under way. Several processes may share a file: a cell is
-claimed before it is run, and a claim whose owner has ended or stopped breathing is taken over.
+Each row is written in a transaction of its own, so a killed run loses at most the cells under way. Several processes
+may share a file: a cell is claimed before it is run, and the claim of a process that has ended is taken over.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -20,12 +18,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..persistence import canonical_json
+from .._core.files import canonical_json
+from .cell import Cell
 
 FORMAT = 1
 FILE = "results.sqlite"
 STALE_SECONDS = 60.0
-"""A claim is abandoned when its owner has not renewed it for so long."""
+"""A claim ends when its owner has not renewed it for this time."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -43,58 +42,34 @@ class ResultsError(ValueError):
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What to run, in words that say it completely."""
-
-    dataset: str
-    backbone: str
-    method: str
-    """As the plan names it; tables have a row for each name."""
-    shots: int
-    seed: int
-    estimator: str
-    """Class of `lpplusplus`, such as "LPPlusPlus"."""
-    parameters: dict[str, Any] = field(default_factory=dict)
-    validation: bool = True
-    """Whether the method is given the validation images."""
-    protocol: dict[str, Any] = field(default_factory=dict)
-    """How tasks are drawn: generator, validation size, policy for scarce classes; and a digest of the data set's
-    description where it is the user's own."""
-
-    @property
-    def key(self) -> str:
-        """Digest of all of it."""
-        return hashlib.sha256(canonical_json(asdict(self)).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
 class Row:
-    """What came of a cell. Times are of the fit with any search, features given; encoding is apart."""
+    """The result of a cell."""
 
     cell: Cell
     status: str
     """"ok" or "failed"."""
     accuracy: float | None = None
-    """Part of the test images right."""
+    """On the test images, from 0 to 1."""
     calibration_error: float | None = None
     fit_seconds: float | None = None
+    """Time of the fit with any search, on embeddings."""
     predict_seconds: float | None = None
     encode_seconds: float | None = None
-    """Embedding all images of the data set; None where features came from a file."""
+    """Time for embedding the images of the data set; None where features came from a file."""
     peak_mib: float | None = None
-    """Memory that the fit took beyond what was there before."""
+    """Memory that the fit took at most, beyond what was in use before; None where the system does not tell."""
     selection: str = ""
-    """How the method chose what it chose, such as "validation" or "cross-validation"."""
+    """What the method selected and how, such as "update by validation"."""
     chosen: float | None = None
-    """The update, epoch or C that it chose."""
+    """The selected update, epoch or C."""
     parameter_count: int | None = None
     black_box: bool = True
-    """Whether embeddings were enough."""
+    """Whether the method needs nothing but embeddings."""
     support_images: int = 0
     validation_images: int = 0
     test_images: int = 0
     draw: str = ""
-    """Hash of the drawn indices."""
+    """SHA-256 of the draw."""
     curve: dict[str, list[float]] = field(default_factory=dict)
     """Columns of the fit's history."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -104,7 +79,7 @@ class Row:
 
 
 class Results:
-    """The results in a folder, made if there are none.
+    """The results in a folder, which is made if it does not exist.
 
     Examples
     --------
@@ -137,7 +112,7 @@ class Results:
             raise ResultsError(f"{self.path} has format {found}, this lpplusplus reads {FORMAT}: upgrade lpplusplus.")
 
     def rows(self, *, failed: bool = False) -> list[Row]:
-        """All successes, or the last failure of each cell without a success, in the order they were written."""
+        """All successes, in the order they were written; with `failed`, the last failure of each cell without one."""
         with self._connect() as database:
             found = database.execute("SELECT cell, status, row FROM results ORDER BY rowid").fetchall()
         if not failed:
@@ -147,13 +122,13 @@ class Results:
         return [_row(text) for text in last.values()]
 
     def done(self, cells: Iterable[Cell]) -> set[str]:
-        """Keys of those cells that have succeeded."""
+        """Keys of the cells that have succeeded."""
         with self._connect() as database:
             solved = {cell for (cell,) in database.execute("SELECT cell FROM results WHERE status = 'ok'")}
         return solved & {cell.key for cell in cells}
 
     def add(self, row: Row) -> None:
-        """Write a row; a second success of a cell is dropped, since the first one stands."""
+        """Write a row; the second success of a cell is not kept."""
         with self._connect() as database:
             database.execute(
                 "INSERT OR IGNORE INTO results VALUES (?, ?, ?)",
@@ -161,7 +136,7 @@ class Results:
             )
 
     def claim(self, cell: Cell) -> bool:
-        """Take a cell to run; False if it is done, or claimed by a process that is alive."""
+        """Claim a cell to run it; False if it is done, or claimed by a running process."""
         now = time.time()
         with self._connect() as database:
             database.execute("BEGIN IMMEDIATE")
@@ -175,50 +150,50 @@ class Results:
         return True
 
     def release(self, cells: Iterable[Cell]) -> None:
-        """Give up our claims on some cells."""
+        """Give up claims."""
         with self._connect() as database:
             database.executemany(
                 "DELETE FROM claims WHERE cell = ? AND owner = ?", [(cell.key, self.owner) for cell in cells]
             )
 
     def renew(self) -> None:
-        """Say that we are alive; to be called more often than `STALE_SECONDS`."""
+        """Renew all claims; to be called more often than every `STALE_SECONDS`."""
         with self._connect() as database:
             database.execute("UPDATE claims SET seen = ? WHERE owner = ?", (time.time(), self.owner))
 
     def keep_draw(self, digest: str, draw: dict[str, Any]) -> None:
-        """Keep the drawn indices of a task under their hash."""
+        """Keep a draw under its SHA-256."""
         with self._connect() as database:
             database.execute("INSERT OR IGNORE INTO draws VALUES (?, ?)", (digest, canonical_json(draw)))
 
     def draws(self) -> dict[str, dict[str, Any]]:
-        """All drawn indices by hash."""
+        """All draws by their SHA-256."""
         with self._connect() as database:
             return {digest: json.loads(draw) for digest, draw in database.execute("SELECT hash, draw FROM draws")}
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own, so that threads and processes share nothing but the file."""
+        """A new connection, so that threads and processes share nothing but the file."""
         database = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
         try:
             database.execute("PRAGMA synchronous = FULL")
             with database:
                 yield database
+        except sqlite3.OperationalError as error:  # The disk is full, say; it names no file.
+            raise ResultsError(f"{self.path}: {error}.") from error
         finally:
             database.close()
 
 
 def _is_gone(owner: str) -> bool:
-    """Whether the owner of a claim is known to be no more: a process of this machine that has been killed."""
+    """Whether the owner of a claim was a process of this machine that has ended."""
     host, _, rest = owner.rpartition("/")[0].partition("/")
     if host != socket.gethostname() or not rest.isdecimal() or os.name != "posix":
         return False
     try:
         os.kill(int(rest), 0)  # Asks, and kills nobody.
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False
 
 

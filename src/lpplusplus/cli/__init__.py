@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import sys
 
+from .interrupt import leave_at_once
+
 
 def main() -> None:
     """Run `lpp`; exits with 0, with 1 after an error, 2 for a wrong command line, 130 after Ctrl-C."""
+    leave_at_once()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # A file name may hold what the terminal cannot show.
@@ -17,6 +20,4 @@ def main() -> None:
         missing = error.name or str(error)
         print(f'lpp needs {missing}, which is not installed: pip install "lpplusplus[images]"', file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
     app(prog_name="lpp")

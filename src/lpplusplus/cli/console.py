@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH = 140
-"""Where there is no terminal to ask."""
+"""Columns of a line, if there is no terminal to ask."""
 SECONDS_BETWEEN_LINES = 20
-"""Of progress, where there is no terminal to draw a bar on."""
+"""Between two lines of progress, if there is no terminal to draw a bar on."""
 
 
 def out() -> Console:
@@ -32,34 +32,34 @@ def err() -> Console:
 
 
 def plain(value: object) -> str:
-    """A user's string, fit for one line: control characters, which could drive a terminal, as Python writes them."""
+    """A user's string on one line. Control characters, which could drive a terminal, are as Python writes them."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
 
 
 def say(text: str, *values: object) -> None:
-    """A line for people, in rich's markup; `values` fill its places {} as they are, brackets and all."""
+    """Print a line of rich's markup. `values` take the places {} as they are, brackets and all."""
     first, *rest = text.split("{}")
     filled = first + "".join(escape(plain(value)) + part for value, part in zip(values, rest, strict=True))
     out().print(filled, soft_wrap=True)
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
+    """Print an error, as one line on standard error."""
     err().print(Text.assemble(("lpp:", "bold red"), " ", plain(" ".join(text.splitlines()))), soft_wrap=True)
 
 
 def warn(text: str) -> None:
-    """A remark on standard error."""
+    """Print a remark on standard error."""
     err().print(Text.assemble(("lpp:", "yellow"), " ", plain(text)), soft_wrap=True)
 
 
 def show_json(value: Any) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON value on standard output."""
     print(json.dumps(value, allow_nan=False))  # ASCII, so that any file name and any terminal will do.
 
 
 def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table; columns named in `right` are aligned there. Without any column's name it has no heading."""
+    """An empty table. Columns named in `right` are aligned right. If no column has a name, there is no heading."""
     heading = Text(plain(title), "bold", no_wrap=True, overflow="ignore") if title else None
     made = Table(title=heading, title_justify="left", header_style="bold", show_header=any(columns))
     for column in columns:
@@ -68,7 +68,7 @@ def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def add_row(shown: Table, *cells: object) -> None:
-    """A row of cells as they are, brackets and all."""
+    """Add a row of cells as they are, brackets and all."""
     shown.add_row(*(Text(plain(cell)) for cell in cells))
 
 
@@ -83,7 +83,7 @@ Told = Callable[..., None]
 
 @contextmanager
 def bar(what: str) -> Iterator[Told]:
-    """A progress bar on standard error, or a line now and then where there is no terminal."""
+    """A progress bar on standard error; if there is no terminal, a line now and then."""
     console = err()
     if not console.is_terminal:
         yield _lines(what)

@@ -1,33 +1,38 @@
-"""`lpp demo`: the whole program on pictures that it draws itself."""
+"""`lpp demo`: the whole program on images that it draws itself."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table
-from .options import Debug, Json
+from .options import Json
 
 SHOTS = (1, 2, 4, 8, 16)
 TEST_IMAGES = 20
 TEMPLATE = "a picture of a {}."
 CLIP = "onnx:immich-app/ViT-B-32__openai"
-"""A real encoder to suggest, which needs no more packages than the demonstration."""
+"""A real encoder to suggest. It needs no more packages than the demonstration."""
 
 
 def demo(
     keep: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--keep", help="Keep pictures, classifier and plots in this folder."),
+        Path | None,
+        typer.Option("--keep", help="Keep images, classifier and plots in this folder."),
     ] = None,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
-    """Draw pictures, learn them from 1 to 16 examples a class, save, load, predict, evaluate. Offline, in a minute."""
+    """Draw images, learn them from 1 to 16 examples per class, save, load, predict, evaluate. Offline, in a minute.
+
+    Examples
+    --------
+    lpp demo
+    lpp demo --keep demo/
+    """
     if keep is not None:
         if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
             raise typer.BadParameter(f"{keep} is there already: name a new or empty folder.", param_hint="--keep")
@@ -44,9 +49,9 @@ def demo(
 
 
 def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
-    from ..images import ImageClassifier
-    from ..learning_curve import learning_curve
-    from ..plots import draw_confusion, draw_reliability
+    from ..images.classifier import ImageClassifier
+    from ..images.learning_curve import learning_curve
+    from ..images.plots import draw_confusion, draw_reliability
 
     photos, test, model = folder / "photos", folder / "test", folder / "shapes.lpp"
     _draw(photos, test)
@@ -79,31 +84,31 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
         )
         return
     say(
-        f"Drew {len(clf.support_)} pictures of {len(clf.classes_)} classes to learn from and {result.images} to test "
-        f"on; embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on other "
+        f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test on. "
+        f"Embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on other "
         f"drawings than these."
     )
-    shown = table("Accuracy on the test pictures, by examples a class", "", *(str(s) for s in SHOTS),
+    shown = table("Accuracy on the test images, by examples per class", "", *(str(s) for s in SHOTS),
                   right=tuple(str(s) for s in SHOTS))  # fmt: skip
     for name, row in curve.items():
         add_row(shown, name, *map(percent, row))
     out().print(shown)
-    guesses = table("Some new pictures", "picture", "answer")
+    guesses = table("Some new images", "image", "answer")
     for path, answer in zip(new, answers, strict=True):
         add_row(guesses, "/".join(Path(path).parts[-2:]), answer)
     out().print(guesses)
     say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all {SHOTS[-1]} examples, after saving and loading.")
     if kept:
         say("Kept: {}", ", ".join(str(path) for path in (photos, test, model, *files)))
-    say("With your own photos, one folder a class:")
+    say("With your own images, one folder per class:")
     say("{}", f'  lpp train photos/ -o birds.lpp --encoder {CLIP} --template "a photo of a {{}}, a type of bird."')
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 
 def _draw(photos: Path, test: Path) -> None:
-    from ..scenes import write_demo
+    from ..images.drawings import write_demo
 
-    with bar("Drawing pictures") as progress:
+    with bar("Drawing images") as progress:
         write_demo(photos, SHOTS[-1], seed=1)
         progress(1, 2)
         write_demo(test, TEST_IMAGES, seed=2)

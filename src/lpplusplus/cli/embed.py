@@ -8,27 +8,32 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json
-from .options import Debug, Errors, Json, OnError, Spec, Views, check_store, report_left_aside, report_skipped
+from .options import Errors, Json, OnError, Spec, Views, check_store, report_left_aside, report_skipped
 
 
 def embed(
     source: Annotated[Path, typer.Argument(help="Folder per class, or a .csv/.jsonl manifest.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.", show_default=False)],
-    encoder: Spec = "embedded",
+    encoder: Spec = None,
     views: Views = 0,
     labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
-    """Embed images once, to train on them many times. Goes on where it was interrupted."""
-    from ..embedding import embed as embed_images
-    from ..encoders import open_encoder
-    from ..sources import open_images
+    """Embed images once, to train on them many times. Goes on where it was interrupted.
+
+    Examples
+    --------
+    lpp embed photos/ -o photos.features
+    lpp embed photos.csv -o photos.features -e onnx:immich-app/ViT-B-32__openai
+    """
+    from ..encoders import DEFAULT_ENCODER, open_encoder
+    from ..images.embedder import embed as embed_images
+    from ..images.sources import open_images
 
     check_store(output, source, encoder, views, "-o")
     images = open_images(source, labels=labels)
-    opened = open_encoder(encoder)
+    opened = open_encoder(encoder or DEFAULT_ENCODER)
     with bar("Embedding") as progress:
         found = embed_images(images, opened, store=output, views=views, on_error=on_error.value, progress=progress)
     report_left_aside(found.left_aside, output)

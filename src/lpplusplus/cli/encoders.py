@@ -1,20 +1,24 @@
-"""`lpp encoders`: what can embed images here."""
+"""`lpp encoders`: what can embed images here?"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from .console import add_row, out, show_json, table
-from .options import Debug, Json
+from .options import Json
 
 
-def encoders(as_json: Json = False, debug: Debug = False) -> None:
-    """List the kinds of encoders and whether they can be used here."""
+def encoders(as_json: Json = False) -> None:
+    """List the kinds of encoders and whether they can be used here.
+
+    Examples
+    --------
+    lpp encoders
+    lpp encoders --json
+    """
     from ..encoders import known_encoders
 
     rows = known_encoders()
     if as_json:
-        show_json([asdict(row) for row in rows])
+        show_json([{key: getattr(row, key) for key in ("scheme", "about", "needs", "usable")} for row in rows])
         return
     shown = table("", "--encoder", "what it is", "needs", "usable here")
     for row in rows:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table
-from .options import Debug, Errors, Json, Model, OnError, OtherSpec, report_skipped
+from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_writable, report_skipped
 
 if TYPE_CHECKING:
-    from ..evaluation import Evaluation
+    from ..images.evaluation import Scores
 
 MATRIX_UP_TO = 12
-"""Classes of which the whole confusion matrix fits a terminal."""
+"""Largest number of classes whose confusion matrix fits a terminal."""
 
 
 def evaluate(
@@ -23,20 +23,28 @@ def evaluate(
         Path, typer.Argument(help="Labelled images, of any kind that `lpp train` takes.", show_default=False)
     ],
     plots: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
     ] = None,
     encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
-    """Accuracy, classes, confusions and reliability of a classifier."""
+    """Compare a classifier with labelled images: accuracy, classes, confusions, reliability.
+
+    Examples
+    --------
+    lpp evaluate birds.lpp test/
+    lpp evaluate birds.lpp test/ --plots plots/
+    """
     if plots is not None and plots.exists() and not plots.is_dir():
         raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
-    from ..images import ImageClassifier
+    if plots is not None:
+        check_writable(plots, "--plots")
+    from ..images.classifier import ImageClassifier
 
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
     with bar("Evaluating") as progress:
         clf.progress = progress
         found = clf.embed(source, labels=True)
@@ -44,7 +52,7 @@ def evaluate(
     result = clf.evaluate(found)
     files = []
     if plots is not None:
-        from ..plots import draw_confusion, draw_reliability
+        from ..images.plots import draw_confusion, draw_reliability
 
         plots.mkdir(parents=True, exist_ok=True)
         files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
@@ -56,8 +64,8 @@ def evaluate(
         say("written: [bold]{}[/]", file)
 
 
-def tell(result: Evaluation) -> None:
-    """An evaluation, for people."""
+def tell(result: Scores) -> None:
+    """Print an evaluation."""
     say(
         f"[bold]Accuracy {percent(result.accuracy)}[/] on {result.images} images (mean over classes "
         f"{percent(result.balanced_accuracy)}, log-loss {result.log_loss:.3f})"
@@ -84,7 +92,7 @@ def tell(result: Evaluation) -> None:
     out().print(reliability)
 
 
-def _matrix(result: Evaluation) -> None:
+def _matrix(result: Scores) -> None:
     numbers = [str(i) for i in range(1, len(result.classes) + 1)]
     matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
     for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):

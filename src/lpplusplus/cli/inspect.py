@@ -8,15 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from .console import add_row, out, show_json, table
-from .options import Debug, Json
+from .options import Json
+
+_TOLD = ("measured", "accuracy", "zero_shot_accuracy", "weakest", "doubtful_names", "twins", "copies")
+"""What `lpp train` found out."""
 
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A classifier or a feature store.", show_default=False)],
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
-    """Show what a classifier or a feature store holds. Loads no encoder."""
+    """Show what a classifier or a feature store holds. Loads no encoder.
+
+    Examples
+    --------
+    lpp inspect birds.lpp
+    lpp inspect photos.features --json
+    """
     about = _store(path) if path.is_dir() else _model(path)
     if as_json:
         show_json(about)
@@ -28,7 +36,7 @@ def inspect(
 
 
 def _model(path: Path) -> dict[str, Any]:
-    from ..persistence import load
+    from .._core.model_file import load
 
     model = load(path)
     images, insight = (_section(model.metadata_, name) for name in ("images", "insight"))
@@ -45,27 +53,25 @@ def _model(path: Path) -> dict[str, Any]:
         "preprocessing": encoder.get("preprocessing"),
         "templates": images.get("templates", []) if encoder else [],  # Without one, the text came with the arrays.
         "views": images.get("views"),
-        "measured": insight.get("measured"),
-        "accuracy": insight.get("accuracy"),
-        "zero_shot_accuracy": insight.get("zero_shot_accuracy"),
+        **{name: insight.get(name) for name in _TOLD},
         "parameters": parameters,
         "bytes": path.stat().st_size,
     }
 
 
 def _store(path: Path) -> dict[str, Any]:
-    from ..store import FeatureStore
+    from ..images.store import FeatureStore
 
     store = FeatureStore(path)
     damaged = store.verify()
     return {
         "kind": "feature store",
         "images": len(store),
-        "views": store.settings.views,
-        "dim": store.settings.dim,
-        "encoder": store.settings.encoder,
-        "encoder_fingerprint": store.settings.fingerprint,
-        "preprocessing": store.settings.preprocessing,
+        "views": store.origin.views,
+        "dim": store.origin.dim,
+        "encoder": store.origin.spec,
+        "encoder_fingerprint": store.origin.fingerprint,
+        "preprocessing": store.origin.preprocessing,
         "labelled": store.labelled,
         "classes": list(store.classes),
         "damaged": damaged,
@@ -79,17 +85,18 @@ def _bytes(folder: Path) -> int:
 
 
 def _section(about: Any, name: str) -> dict[str, Any]:
-    """A part of a file's metadata, which is whatever its writer put there."""
+    """A part of a file's metadata; empty if it is not a table, for its writer may have put anything there."""
     part = about.get(name) if isinstance(about, dict) else None
     return part if isinstance(part, dict) else {}
 
 
 def _short(value: Any) -> str:
     if isinstance(value, list):
-        shown = ", ".join(str(one) for one in value[:8])
-        return shown + (f", … {len(value)} in all" if len(value) > 8 else "") if value else "–"
+        between = "; " if any(isinstance(one, dict) for one in value) else ", "
+        shown = between.join(_short(one) for one in value[:8])
+        return shown + (f"{between}… {len(value)} in all" if len(value) > 8 else "") if value else "–"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={one}" for key, one in value.items()) or "–"
+        return ", ".join(f"{key}={_short(one)}" for key, one in value.items()) or "–"
     if isinstance(value, float):
         return f"{value:.3f}"
     return "–" if value is None else str(value)

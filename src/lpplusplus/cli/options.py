@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,60 +14,95 @@ from .console import warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..pixels.decoding import ImageError
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
-Spec = Annotated[
-    str,
-    typer.Option("--encoder", "-e", help="embedded, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…"),
-]
-OtherSpec = Annotated[
-    Optional[str],  # noqa: UP045 - typer reads annotations at run time, and Python 3.10's `str | None` it does not like.
-    typer.Option("--encoder", "-e", help="Where the encoder is, if it has moved since training."),
-]
-Views = Annotated[
-    int, typer.Option("--views", min=0, help="Average this many random crops of an image instead of its centre.")
-]
+    from ..encoders.pixels.decoding import ImageError
 
 
 class OnError(str, Enum):
-    """What to do about a bad image."""
+    """What to do about an image that cannot be read."""
 
     stop = "stop"
     skip = "skip"
 
 
-Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about a bad image.")]
+def _schemes() -> list[str]:
+    """What an encoder's name begins with."""
+    from ..encoders import known_encoders
+
+    return ["".join(kind.scheme.partition(":")[:2]) for kind in known_encoders()]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
+Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about an image that cannot be read.")]
+AllowNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--allow-network",
+        help="Let the encoder that a model or feature store names send images to a service, or be downloaded.",
+    ),
+]
+Views = Annotated[
+    int, typer.Option("--views", min=0, help="Embed this many random crops of each image instead of its centre.")
+]
+Spec = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        "-e",
+        help="embedded, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…",
+        show_default="that of a feature store, else embedded",
+        autocompletion=_schemes,
+    ),
+]
+OtherSpec = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        "-e",
+        help="Where the encoder is, if it has moved since training.",
+        autocompletion=_schemes,
+    ),
+]
 
 
-def check_store(store: Path, source: Path, encoder: str, views: int, option: str) -> None:
-    """Refuse a store among the images, or of other embeddings: it would be computed anew, and they be lost."""
-    from ..encoders import open_encoder
-    from ..store import FeatureStore, StoreError, is_store
+def check_writable(folder: Path, option: str) -> None:
+    """Refuse a folder where no file can be made: before the work, not after. If it is not there yet, ask its parent."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        if folder.is_dir():
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise typer.BadParameter(f"nothing can be written to {folder} ({error.strerror}).", param_hint=option) from None
+
+
+def check_store(store: Path, source: Path, encoder: str | None, views: int, option: str) -> None:
+    """Refuse a store inside the folder of images, one that cannot be written, or one of another encoder or views."""
+    from ..encoders import DEFAULT_ENCODER, open_encoder
+    from ..images.store import FeatureStore, StoreError, is_store
 
     if source.is_dir() and source.resolve() in store.resolve().parents:
         raise typer.BadParameter(
             f"{store} is in the folder of the images, where it would be taken for a class: name one outside.",
             param_hint=option,
         )
+    check_writable(store, option)
     if not is_store(store):
         return
     try:
-        held = FeatureStore(store).settings
+        held = FeatureStore(store).origin
     except StoreError:
         return  # Interrupted or damaged, which embedding repairs.
-    if held.views != views or held.fingerprint != open_encoder(encoder).fingerprint:
+    if held.views != views or held.fingerprint != open_encoder(encoder or DEFAULT_ENCODER).fingerprint:
         raise typer.BadParameter(
-            f"{store} holds embeddings by --encoder {held.encoder} --views {held.views}: use these, name another "
+            f"{store} holds embeddings by --encoder {held.spec} --views {held.views}: use these, name another "
             f"store, or remove it first.",
             param_hint=option,
         )
 
 
 def report_left_aside(count: int, store: Path) -> None:
-    """Warn of embeddings that the store held of other images."""
+    """Warn that the store held embeddings of other images."""
     if count:
         warn(
             f"{store} held the embeddings of {count} other images, and none of these. They are kept in "
@@ -75,7 +111,7 @@ def report_left_aside(count: int, store: Path) -> None:
 
 
 def report_skipped(skipped: Sequence[ImageError]) -> list[dict[str, Any]]:
-    """Warn of each picture that was left out; the same for JSON."""
+    """Warn of each image that was left out, and return the same for JSON."""
     for problem in skipped:
         warn(f"skipped: {problem}")
     return [{"path": str(problem.path), "reason": problem.reason} for problem in skipped]

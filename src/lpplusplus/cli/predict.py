@@ -1,4 +1,4 @@
-"""`lpp predict`: what is on these images?"""
+"""`lpp predict`: what do these images show?"""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from .console import add_row, bar, out, percent, show_json, table
-from .options import Debug, Errors, Json, Model, OnError, OtherSpec, report_skipped
+from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, report_skipped
 
 LISTS = (".csv", ".jsonl", ".npz", ".safetensors")
-"""Endings of files that stand for many images; all else is an image, whatever it is called."""
+"""Suffixes of files that stand for many images. Any other file is taken for an image."""
 
 
 def predict(
@@ -24,20 +24,26 @@ def predict(
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
     encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability.")] = False,
-    debug: Debug = False,
 ) -> None:
-    """Classify images."""
+    """Classify images.
+
+    Examples
+    --------
+    lpp predict birds.lpp new/*.jpg --top 3
+    lpp predict birds.lpp new/ --csv > answers.csv
+    """
     if as_json and as_csv:
         raise typer.BadParameter("choose one of --json and --csv.")
     folders = [path for path in images if path.is_dir()]
     if folders and len(images) > 1:
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
-    from ..images import ImageClassifier
+    from ..images.classifier import ImageClassifier
 
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value)
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS)
     with bar("Classifying") as progress:
         clf.progress = progress

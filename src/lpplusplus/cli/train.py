@@ -1,20 +1,31 @@
-"""`lpp train`: a folder of photos in, a classifier out."""
+"""`lpp train`: a folder of images in, a classifier out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
 from .demo import CLIP
-from .options import Debug, Errors, Json, OnError, Spec, Views, check_store, report_left_aside, report_skipped
+from .options import (
+    AllowNetwork,
+    Errors,
+    Json,
+    OnError,
+    Spec,
+    Views,
+    check_store,
+    check_writable,
+    report_left_aside,
+    report_skipped,
+)
 
 if TYPE_CHECKING:
-    from ..images import ImageClassifier
-    from ..insight import Insight
+    from ..images.classifier import ImageClassifier
+    from ..images.insight import Insight
 
 METHODS = {
     "lp++": "LPPlusPlus",
@@ -25,6 +36,7 @@ METHODS = {
     "tip-adapter-f*": "TipAdapterFStar",
     "clip-adapter": "ClipAdapter",
 }
+"""Short names; every other method is known by the name of its class."""
 
 
 def train(
@@ -33,59 +45,76 @@ def train(
         typer.Argument(help="Folder per class, manifest, feature store, .npz or .safetensors.", show_default=False),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
-    encoder: Spec = "embedded",
+    encoder: Spec = None,
     template: Annotated[
-        Optional[list[str]],  # noqa: UP045
+        list[str] | None,
         typer.Option(
             "--template",
             "-t",
-            help='Sentence with {} for the class name; several are averaged. Default "a photo of a {}."',
+            help='Sentence with {} for the class name; several are averaged. By default "a photo of a {}."',
         ),
     ] = None,
     classes: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--classes", help="Class names, one a line; or label, tab, name."),
+        Path | None,
+        typer.Option("--classes", help="File with class names, one per line; or label, tab, name."),
     ] = None,
     val: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--val", help="Validation images, of the same kinds."),
+        Path | None,
+        typer.Option("--val", help="Validation images, of any kind that SOURCE can be. Not needed."),
     ] = None,
     shots: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--shots", min=1, help="Train on this many images of each class; default all."),
+        int | None,
+        typer.Option("--shots", min=1, help="Train on this many images per class; by default on all."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
     views: Views = 0,
     store: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--store", help="Keep the embeddings in this feature store."),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "lp++",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help=f"One of {', '.join(METHODS)}, or the name of a class such as LPPlusPlus.",
+            autocompletion=lambda: list(METHODS),
+        ),
+    ] = "lp++",
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Keep empty class folders: they are known by name.")
+        bool, typer.Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
     ] = False,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
-    """Train a classifier on a few labelled images of each class."""
-    if method not in METHODS:
-        raise typer.BadParameter(f"{method!r} is not one of {', '.join(METHODS)}.", param_hint="--method")
+    """Train a classifier on a few labelled images per class.
+
+    Examples
+    --------
+    lpp train photos/ -o birds.lpp
+    lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
+    lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
+    """
+    from .._core.registry import method as method_named
+
+    kind = method_named(METHODS.get(method, method))
+    if kind is None or not kind.black_box:
+        reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
+        raise typer.BadParameter(f"{method!r} {reason}.", param_hint="--method")
     _check_output(output, [path for path in (source, val, classes) if path is not None])
     if store is not None:
         check_store(store, source, encoder, views, "--store")
-    import lpplusplus
-
-    from ..encoders.prompts import DEFAULT_TEMPLATE
-    from ..images import ImageClassifier
-    from ..sources import read_class_names
+    from ..encoders.class_text import DEFAULT_TEMPLATE
+    from ..images.classifier import ImageClassifier
+    from ..images.sources.class_names import read_class_names
 
     clf = ImageClassifier(
         encoder,
         template=template or DEFAULT_TEMPLATE,
-        method=getattr(lpplusplus, METHODS[method])(),
+        method=kind(),
         views=views,
         on_error=on_error.value,
+        allow_network=allow_network,
     )
     names = None if classes is None else read_class_names(classes)
     with bar("Embedding and training") as progress:
@@ -111,9 +140,9 @@ def train(
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
-    """Refuse a place where the classifier cannot be written, or where it would destroy what it is made from."""
-    from ..persistence import is_classifier
-    from ..sources import EXTENSIONS
+    """Refuse a file that cannot be written, or that is something else than a classifier."""
+    from .._core.model_file import is_classifier
+    from ..images.sources.folders import EXTENSIONS
 
     problem = None
     if output.is_dir():
@@ -128,10 +157,11 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
         problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
     if problem is not None:
         raise typer.BadParameter(problem, param_hint="-o")
+    check_writable(output.parent, "-o")
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
-    """What was learned, for people."""
+    """Print what was learned."""
     support = clf.support_
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
     say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)

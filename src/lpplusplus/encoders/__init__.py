@@ -1,92 +1,104 @@
-"""Image–text encoders, opened by name; one small file each."""
+"""Image–text encoders, opened by name; one small file each.
+
+To add one, write a module with a subclass of `Encoder` and a `KIND` that describes it, and name it in `MODULES`.
+"""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import logging
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
-from ._packages import missing
 from .base import Encoder, EncoderError
+from .kinds import Access, EncoderKind, NetworkNeededError
 
-__all__ = ["Encoder", "EncoderError", "KnownEncoder", "known_encoders", "open_encoder"]
+__all__ = [
+    "DEFAULT_ENCODER",
+    "Encoder",
+    "EncoderError",
+    "EncoderKind",
+    "NetworkNeededError",
+    "known_encoders",
+    "open_encoder",
+]
+
+DEFAULT_ENCODER = "embedded"
+"""What embeds images where no encoder is named."""
+MODULES = {
+    "embedded": ".embedded",
+    "onnx": ".onnx",
+    "open_clip": ".open_clip",
+    "https": ".http",
+    "http": ".http",
+}
+"""The module of each scheme, imported when it is asked for."""
 
 
-@dataclass(frozen=True)
-class KnownEncoder:
-    """A kind of encoder, for people to choose from."""
-
-    scheme: str
-    """How its specs look."""
-    about: str
-    needs: str
-    usable: bool
-    """Whether all packages it needs are installed."""
-
-
-def known_encoders() -> list[KnownEncoder]:
-    """Every kind of encoder, and whether it can be used here and now; loads none of them.
+def known_encoders() -> list[EncoderKind]:
+    """Every kind of encoder, and whether it can be used here; loads none of them.
 
     Examples
     --------
-    >>> [row.scheme for row in known_encoders()]
+    >>> [kind.scheme for kind in known_encoders()]
     ['embedded', 'onnx:FOLDER-OR-HUB-ID', 'open_clip:ARCH/PRETRAINED', 'https://HOST/v1?model=NAME']
     """
-    from . import http, onnx, open_clip
-
-    def row(scheme: str, about: str, needs: str, packages: tuple[str, ...]) -> KnownEncoder:
-        return KnownEncoder(scheme, about, needs, not missing(packages))
-
-    folder = Path(__file__).parent / "embedded_model"
-    packaged = row("embedded", "small demonstration model inside this package, works offline", "images", onnx.PACKAGES)
-    return [
-        KnownEncoder(packaged.scheme, packaged.about, packaged.needs, packaged.usable and folder.is_dir()),
-        row("onnx:FOLDER-OR-HUB-ID", "CLIP exported to ONNX, on the processor", onnx.EXTRA, onnx.PACKAGES),
-        row("open_clip:ARCH/PRETRAINED", "any open_clip model, through torch", open_clip.EXTRA, open_clip.PACKAGES),
-        row("https://HOST/v1?model=NAME", "an embedding service, OpenAI-style", http.EXTRA, http.PACKAGES),
-    ]
+    return [_kind(module) for module in dict.fromkeys(MODULES.values())]
 
 
-def open_encoder(spec: str) -> Encoder:
+def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool = False) -> Encoder:
     """Open an encoder by name.
 
     Parameters
     ----------
     spec
         "embedded"; "onnx:" and a folder or hub id; "open_clip:ARCH/PRETRAINED"; or the http(s) address of a service.
+    named_by
+        The file that the name was read from; None if the user chose the encoder. A file may name what is on this
+        machine. It may not make us fetch or send anything, and it never decides who gets the user's key.
+    allow_network
+        Let an encoder that a file names use the network. Without effect if the user chose it.
 
     Raises
     ------
     EncoderError
         If there is no such encoder, or it cannot be opened here; the message says what to do.
+
+    Examples
+    --------
+    >>> open_encoder("embedded").encode_texts(["a red star"]).shape
+    (1, 130)
     """
-    scheme, colon, rest = spec.partition(":")
-    if spec == "embedded":
-        from .embedded import EmbeddedEncoder
+    scheme, colon, name = spec.partition(":")
+    kind = _kind(MODULES[scheme]) if scheme in MODULES else None
+    if kind is None or bool(colon) != (":" in kind.scheme):
+        raise EncoderError(_unknown(spec, scheme))
+    if colon and not name:
+        raise EncoderError(f"encoder {spec!r} does not say which model: write {kind.scheme}.")
+    if named_by is None:
+        return kind.open(spec, Access.KEY)
+    try:
+        return kind.open(spec, Access.LOCAL)
+    except NetworkNeededError as needed:
+        announcement = f"{named_by} names the encoder {spec!r}: {needed}"
+        if not allow_network:
+            raise EncoderError(
+                f"{announcement}. If you want that, add --allow-network (in Python allow_network=True), or name the "
+                f"encoder yourself with --encoder."
+            ) from None
+    logging.getLogger(__name__).warning("%s.", announcement)
+    return kind.open(spec, Access.NETWORK)
 
-        return EmbeddedEncoder()
-    if scheme in ("onnx", "open_clip") and not rest:
-        raise EncoderError(f"encoder {spec!r} does not say which model: see `lpp encoders`.")
-    if scheme == "onnx":
-        from .onnx import OnnxEncoder
 
-        return OnnxEncoder(rest)
-    if scheme == "open_clip":
-        from .open_clip import OpenClipEncoder
-
-        return OpenClipEncoder(rest)
-    if scheme in ("http", "https") and rest.startswith("//"):
-        from .http import HttpEncoder
-
-        return HttpEncoder(spec)
-    raise EncoderError(_unknown(spec, scheme if colon else spec))
+def _kind(module: str) -> EncoderKind:
+    return cast(EncoderKind, import_module(module, __name__).KIND)
 
 
 def _unknown(spec: str, scheme: str) -> str:
-    choices = ", ".join(row.scheme for row in known_encoders())
+    choices = ", ".join(kind.scheme for kind in known_encoders())
+    close = difflib.get_close_matches(scheme.lower(), MODULES, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
     if Path(spec).expanduser().is_dir():
         hint = f" For this folder write onnx:{spec}."
-    else:
-        close = difflib.get_close_matches(scheme.lower(), ["embedded", "onnx", "open_clip", "http", "https"], 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
     return f"there is no encoder {spec!r}.{hint} Known are: {choices}."

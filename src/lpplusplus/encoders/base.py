@@ -1,8 +1,7 @@
-"""What an image–text encoder is to this package: four things, whatever computes them.
+"""What every encoder offers: embeddings of images and of texts in one space, and a fingerprint of its model.
 
-`encode_images`, `encode_texts`, `dim`, `fingerprint`. Encoding an image has two halves, so that the first can run on
-other cores than the second: `prepare` turns one upright RGB picture into what the model takes (thread-safe), and
-`encode_prepared` embeds a batch of those.
+An image is embedded in two steps, so that the first can run on other cores than the second. `prepare` turns one upright
+RGB image into what the model takes; several threads may call it at once. `encode_prepared` embeds a batch of these.
 """
 
 from __future__ import annotations
@@ -26,25 +25,27 @@ class Encoder(ABC):
     """An image tower and a text tower that share a space of `dim` dimensions."""
 
     spec: str
-    """What the user wrote to get it, such as "embedded" or "onnx:folder"."""
+    """The name that opens it, such as "embedded" or "onnx:folder"."""
     dim: int
+    """Length of an embedding."""
     fingerprint: str
     """Changes whenever the weights or the tokenizer do."""
     preprocessing: str
-    """Canonical description of how `prepare` treats an image; with `fingerprint` it identifies an embedding."""
+    """How `prepare` treats an image. The same text means the same treatment."""
     batch_size: int = 32
+    """Images or texts that are embedded together."""
 
     @abstractmethod
     def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> Any:
-        """One upright RGB image as `encode_prepared` takes it; with `rng`, a random view of it."""
+        """One upright RGB image as `encode_prepared` takes it; with `rng`, a random crop of it."""
 
     @abstractmethod
     def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
-        """Embeddings of prepared images as the model gives them, not normalised; (n, dim)."""
+        """Embeddings of prepared images, (n, dim), as the model gives them: not normalised."""
 
     @abstractmethod
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings of texts as the model gives them, not normalised; (n, dim)."""
+        """Embeddings of texts, (n, dim), as the model gives them: not normalised."""
 
     def encode_images(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
         """Embeddings of upright RGB images, (n, dim)."""

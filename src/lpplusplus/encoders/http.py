@@ -5,9 +5,10 @@ images, so the address may say which form, `?images=`:
 
 - `data-url` (default, as Infinity has it): "input" holds `data:image/png;base64,…`, with "modality": "image";
 - `jina`: "input" holds {"image": base64} objects, and {"text": …} for texts;
-- `vllm`: "messages" with one `image_url` each, one image a request.
+- `vllm`: "messages" with one `image_url` each, one image per request.
 
-The key comes from the environment variable LPP_API_KEY; it is not kept, printed or sent anywhere else.
+The key comes from the environment variable LPP_API_KEY. It is sent only to a host that the user named, by choosing the
+encoder or in the variable LPP_API_HOST, and it is not kept or printed.
 """
 
 from __future__ import annotations
@@ -24,45 +25,44 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from ._packages import require
-from ._post import KEY_VARIABLE, Post, TooLargeError
 from .base import Encoder, EncoderError
+from .kinds import Access, EncoderKind, NetworkNeededError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-PACKAGES = ("PIL",)
-EXTRA = "images"
 SHORT_SIDE = 512
+"""Pixels on the shorter side of an image that is sent, at most."""
 PROBE = ("a photo of a cat.", "the stock market fell sharply on Monday")
+"""Texts whose embeddings help to tell models apart."""
 
 Payload = Callable[[Sequence[str]], dict[str, Any]]
 
 
-def _strings(items: Sequence[str]) -> dict[str, Any]:
-    return {"input": list(items)}
+def _strings(texts: Sequence[str]) -> dict[str, Any]:
+    return {"input": list(texts)}
 
 
-def _data_urls(items: Sequence[str]) -> dict[str, Any]:
-    return {"input": [f"data:image/png;base64,{item}" for item in items], "modality": "image"}
+def _data_urls(images: Sequence[str]) -> dict[str, Any]:
+    return {"input": [f"data:image/png;base64,{image}" for image in images], "modality": "image"}
 
 
-def _messages(items: Sequence[str]) -> dict[str, Any]:
-    (item,) = items
-    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{item}"}}
+def _message(images: Sequence[str]) -> dict[str, Any]:
+    (image,) = images
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
     return {"messages": [{"role": "user", "content": [part]}]}
+
+
+def _objects(kind: str) -> Payload:
+    return lambda items: {"input": [{kind: item} for item in items]}
 
 
 FORMS: dict[str, tuple[Payload, Payload, int | None]] = {
     "data-url": (_strings, _data_urls, None),
-    "jina": (
-        lambda texts: {"input": [{"text": text} for text in texts]},
-        lambda images: {"input": [{"image": image} for image in images]},
-        None,
-    ),
-    "vllm": (_strings, _messages, 1),
+    "jina": (_objects("text"), _objects("image"), None),
+    "vllm": (_strings, _message, 1),
 }
-"""How texts and images are sent, and how many images at once."""
+"""How texts and images are sent, and how many images per request if that is limited."""
 
 
 class HttpEncoder(Encoder):
@@ -70,28 +70,40 @@ class HttpEncoder(Encoder):
 
     Images are sent as PNG, reduced to 512 pixels on the shorter side; the service crops and scales as it likes.
 
-    `fingerprint` covers the address, the model's name, the form of the requests, the number of dimensions, and where
-    the embeddings of two fixed texts differ most. The last finds a model exchanged behind the same name (but for one
-    case in `dim`), and unlike a hash of the numbers it does not change with their last digits.
+    `fingerprint` covers the address, the model's name, the form of the requests, the number of dimensions, and the
+    dimension in which the embeddings of two fixed texts differ most. So a model exchanged behind the same name is
+    noticed (except by chance, 1 in `dim`), but a change in the last digits is not.
 
     Parameters
     ----------
     address
         "https://host/v1", with "?model=NAME" or "#NAME" and perhaps "images=FORM".
     batch_size, request_limit
-        Items and bytes of a request at most.
+        Most items and most bytes per request.
+    send_key
+        Whether the service gets the key.
     limits
         Of `Post`: timeout, total, attempts, response_limit, first_wait.
     """
 
-    def __init__(self, address: str, *, batch_size: int = 32, request_limit: int = 8 << 20, **limits: Any) -> None:
-        require("an embedding service", PACKAGES, EXTRA)
+    def __init__(
+        self,
+        address: str,
+        *,
+        batch_size: int = 32,
+        request_limit: int = 8 << 20,
+        send_key: bool = True,
+        **limits: Any,
+    ) -> None:
+        KIND.require()
+        from .http_post import Post
+
         self.spec = address
         self.batch_size = batch_size
         self._request_limit = request_limit
         url, self._model, form = _parse(address)
         self._texts, self._images, self._images_at_once = FORMS[form]
-        self._post = Post(url, os.environ.get(KEY_VARIABLE) or None, **limits)
+        self._post = Post(url, send_key, **limits)
         self.preprocessing = json.dumps({"format": "png", "resize": "bicubic", "shorter side at most": SHORT_SIDE})
         self.dim = 0
         one, two = self.encode_texts(PROBE)
@@ -102,7 +114,7 @@ class HttpEncoder(Encoder):
     def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> str:
         from PIL import Image
 
-        from ..pixels.preprocessing import random_crop
+        from .pixels.preprocessing import random_crop
 
         if rng is not None:
             image = random_crop(image, rng)
@@ -143,6 +155,8 @@ class HttpEncoder(Encoder):
             yield batch
 
     def _ask(self, items: Sequence[str], payload: Payload) -> NDArray[np.float32]:
+        from .http_post import TooLargeError
+
         named = {"model": self._model} if self._model else {}
         try:
             answer = self._post(named | payload(items) | {"encoding_format": "float"})
@@ -152,18 +166,21 @@ class HttpEncoder(Encoder):
             half = len(items) // 2
             return np.concatenate([self._ask(items[:half], payload), self._ask(items[half:], payload)])
         try:
-            return _embeddings(answer, len(items), self.dim)
+            return _numbers(_embeddings(answer, len(items)), self.dim)
         except ValueError as error:
             raise EncoderError(f"{self._post.url} answers wrongly: {error}.") from error
 
 
 def _parse(address: str) -> tuple[str, str | None, str]:
     """The address to post to, the model's name and the form of requests."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise EncoderError(f"{address} is not an address: {error}.") from error
     if parts.username is not None or parts.password is not None:
-        raise EncoderError(f"an encoder's address must not hold a password: set {KEY_VARIABLE} instead.")
-    if not parts.hostname:
-        raise EncoderError(f"{address!r} has no host: write https://HOST/v1?model=NAME.")
+        raise EncoderError("an encoder's address must not hold a password: set LPP_API_KEY instead.")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise EncoderError(f"{address!r} has no host: write {KIND.scheme}.")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     model = options.pop("model", None) or unquote(parts.fragment) or None
     form = options.pop("images", "data-url")
@@ -174,11 +191,14 @@ def _parse(address: str) -> tuple[str, str | None, str]:
         raise EncoderError(f"images={form} is not known: use one of {', '.join(FORMS)}.")
     path = parts.path.rstrip("/")
     path = path if path.endswith("/embeddings") else f"{path}/embeddings"
-    return urlunsplit((parts.scheme, parts.netloc, path, "", "")), model, form
+    url = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    if " " in url or not address.isprintable():
+        raise EncoderError(f"{address!r} is not an address: it has spaces or control characters.")
+    return url, model, form
 
 
-def _embeddings(answer: Any, n: int, dim: int) -> NDArray[np.float32]:
-    """Rows in the order of the request; `dim` 0 allows any width."""
+def _embeddings(answer: Any, n: int) -> list[Any]:
+    """What the answer gives as embeddings, in the order of the request."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
         raise ValueError('expected {"data": [{"index": …, "embedding": […]}, …]}')
@@ -188,19 +208,39 @@ def _embeddings(answer: Any, n: int, dim: int) -> NDArray[np.float32]:
         if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(n))):
             raise ValueError(f"the indices of its embeddings are not 0 to {n - 1}")
         rows = sorted(rows, key=lambda row: int(row["index"]))
-    lists = [row["embedding"] for row in rows]
-    if not all(isinstance(one, list) and one for one in lists):
-        raise ValueError("an embedding is not a list of numbers")
-    widths = {len(one) for one in lists}
+    return [row["embedding"] for row in rows]
+
+
+def _numbers(embeddings: list[Any], dim: int) -> NDArray[np.float32]:
+    """Embeddings as an array (n, dim), if they are lists of finite numbers; `dim` 0 allows any width."""
+    for one in embeddings:
+        if not isinstance(one, list) or not one or not all(isinstance(value, int | float) for value in one):
+            raise ValueError("an embedding is not a list of numbers")
+    widths = {len(one) for one in embeddings}
     if len(widths) > 1 or (dim and widths != {dim}):
         raise ValueError(f"embeddings of {sorted(widths)} dimensions{f' instead of {dim}' if dim else ''}")
-    if not all(isinstance(value, int | float) for one in lists for value in one):
-        raise ValueError("an embedding is not a list of numbers")
     try:
         with np.errstate(over="ignore"):
-            values = np.array(lists, np.float64).astype(np.float32)
+            values = np.array(embeddings, np.float64).astype(np.float32)
     except OverflowError:
         values = np.array([np.inf], np.float32)
     if not np.isfinite(values).all():
         raise ValueError("an embedding has entries that are not finite numbers")
     return values
+
+
+def _open(spec: str, access: Access) -> HttpEncoder:
+    url = urlsplit(_parse(spec)[0])
+    named = os.environ.get("LPP_API_HOST", "").lower() in (url.hostname, url.netloc.lower())
+    if access is Access.LOCAL and not named:
+        raise NetworkNeededError(f"it sends images and class names to {url.netloc}")
+    return HttpEncoder(spec, send_key=named or access is Access.KEY)
+
+
+KIND = EncoderKind(
+    scheme="https://HOST/v1?model=NAME",
+    about="an embedding service, OpenAI-style",
+    needs="images",
+    packages=("PIL", "httpx2"),
+    open=_open,
+)

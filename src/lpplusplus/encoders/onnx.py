@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._packages import require
-from ._tokens import Tokens
 from .base import Encoder, EncoderError
+from .kinds import Access, EncoderKind
+from .onnx_tokenizer import ClipTokenizer
 
 if TYPE_CHECKING:
     from PIL import Image
 
-PACKAGES = ("onnxruntime", "tokenizers", "PIL")
-EXTRA = "images"
-EMBEDDINGS = (
+OUTPUTS = (
     "image_embeds",
     "text_embeds",
     "image_embeddings",
@@ -33,6 +31,7 @@ EMBEDDINGS = (
     "embeddings",
     "sentence_embedding",
 )
+"""Names that exports give to the embedding, most telling first."""
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -40,6 +39,7 @@ TYPES = {
     "tensor(int32)": np.int32,
     "tensor(int64)": np.int64,
 }
+"""Types of inputs that CLIP's towers have, in onnxruntime's words."""
 
 
 class OnnxEncoder(Encoder):
@@ -50,17 +50,19 @@ class OnnxEncoder(Encoder):
     source
         A folder, or a hub id with or without "@revision".
     threads
-        For each tower; as many as there are cores for this process by default.
+        For each tower; by default one per core that this process may use.
+    download
+        Whether a model that is not on this machine may be fetched from the hub.
     """
 
-    def __init__(self, source: str, *, threads: int | None = None) -> None:
-        require("an ONNX encoder", PACKAGES, EXTRA)
+    def __init__(self, source: str, *, threads: int | None = None, download: bool = True) -> None:
+        KIND.require()
         import joblib
 
-        from ._folder import open_folder
-        from ._hub import locate
+        from .onnx_folder import open_folder
+        from .onnx_hub import locate
 
-        folder, name = locate(source)
+        folder, name = locate(source, download=download)
         self.spec = f"onnx:{name}"
         self._files = open_folder(folder)
         self._threads = threads or joblib.cpu_count()
@@ -84,7 +86,7 @@ class OnnxEncoder(Encoder):
         return str(self._files.config.get("model_type", "")) == "clip"
 
     @cached_property
-    def _textual(self) -> tuple[Tower, Tokens, str]:
+    def _textual(self) -> tuple[Tower, ClipTokenizer, str]:
         """Opened when first needed: predicting with a saved classifier needs no text."""
         files = self._files
         tower = Tower(files.textual, self._threads, projected=self._projected)
@@ -95,8 +97,8 @@ class OnnxEncoder(Encoder):
             raise EncoderError(f"{files.textual} has inputs that CLIP's text tower does not have: {sorted(unknown)}.")
         shape = tower.inputs[ids].shape
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-        tokens = Tokens(files.tokenizer, files.tokenizer_config, files.config, length, "attention_mask" in tower.inputs)
-        return tower, tokens, ids
+        masks = "attention_mask" in tower.inputs
+        return tower, ClipTokenizer(files.tokenizer, files.tokenizer_config, files.config, length, masks), ids
 
     def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> NDArray[np.float32]:
         return self._prepare.centre(image) if rng is None else self._prepare.random_view(image, rng)
@@ -108,10 +110,10 @@ class OnnxEncoder(Encoder):
         return self._visual.run({name: np.stack(batch)})
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        tower, tokens, name = self._textual
+        tower, tokenizer, name = self._textual
         parts = [np.empty((0, self.dim), np.float32)]
         for first in range(0, len(texts), self.batch_size):
-            ids, mask = tokens(texts[first : first + self.batch_size])
+            ids, mask = tokenizer(texts[first : first + self.batch_size])
             feed = {name: ids} | ({"attention_mask": mask} if "attention_mask" in tower.inputs else {})
             parts.append(tower.run(feed))
             if parts[-1].shape[1] != self.dim:
@@ -123,7 +125,7 @@ class OnnxEncoder(Encoder):
 
 
 class Tower:
-    """One ONNX graph that gives embeddings, with what it says of its inputs and outputs."""
+    """One ONNX graph that gives embeddings."""
 
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
         import onnxruntime
@@ -139,7 +141,7 @@ class Tower:
             raise EncoderError(f"{path} cannot be opened by onnxruntime: {error}") from error
         self._path = path
         self.inputs: dict[str, Any] = {one.name: one for one in self._session.get_inputs()}
-        self._output = self._embedding(projected)
+        self._output = self._find_output(projected)
         self.width: int | None = self._output.shape[-1] if isinstance(self._output.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
@@ -172,9 +174,10 @@ class Tower:
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
 
-    def _embedding(self, projected: bool) -> Any:
+    def _find_output(self, projected: bool) -> Any:
+        """The output that is the embedding in the space that images and texts share."""
         outputs = {one.name: one for one in self._session.get_outputs()}
-        named = [name for name in EMBEDDINGS if name in outputs]
+        named = [name for name in OUTPUTS if name in outputs]
         if not named and not projected and "pooler_output" in outputs:
             named = ["pooler_output"]
         flat = [name for name, one in outputs.items() if len(one.shape) == 2 and name != "pooler_output"]
@@ -196,6 +199,15 @@ class Tower:
 
 
 def _padded(rows: NDArray[Any], step: int) -> NDArray[Any]:
-    """The last rows of a graph with a fixed batch, filled up with copies of the first of them."""
+    """At least `step` rows, as a graph with a fixed batch wants: filled up with copies of the first."""
     short = step - len(rows)
     return np.concatenate([rows, np.repeat(rows[:1], short, axis=0)]) if short > 0 else rows
+
+
+KIND = EncoderKind(
+    scheme="onnx:FOLDER-OR-HUB-ID",
+    about="CLIP exported to ONNX, on the processor",
+    needs="images",
+    packages=("onnxruntime", "tokenizers", "PIL"),
+    open=lambda spec, access: OnnxEncoder(spec.removeprefix("onnx:"), download=access is not Access.LOCAL),
+)

@@ -6,22 +6,21 @@ import copy
 import difflib
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._packages import require
 from .base import Encoder, EncoderError
+from .kinds import FROM_HUB, Access, EncoderKind, NetworkNeededError, check_local
 
 if TYPE_CHECKING:
     from PIL import Image
 
-PACKAGES = ("torch", "open_clip", "PIL")
-EXTRA = "torch"
 PROBE = ("a photo of a cat.", "Ünïcode, 1234 & punctuation?!", "word " * 200)
+"""Texts that show which tokenizer is at work."""
 
 
 class OpenClipEncoder(Encoder):
@@ -35,13 +34,24 @@ class OpenClipEncoder(Encoder):
         weights only: a file cannot bring code of its own.
     device
         A torch device; by default cuda, mps or cpu, whichever exists first.
+    download
+        Whether a model that is not on this machine may be fetched.
+
+    Attributes
+    ----------
+    model, tokenizer, device
+        open_clip's own, for methods that need the text tower's gradient, and the torch device that the model is on.
     """
 
-    def __init__(self, name: str, *, device: str | None = None) -> None:
-        require("an open_clip encoder", PACKAGES, EXTRA)
+    model: Any
+    tokenizer: Any
+    device: Any
+
+    def __init__(self, name: str, *, device: str | None = None, download: bool = True) -> None:
+        KIND.require()
         import open_clip
 
-        arch, options = _resolve(name)
+        arch, options = _resolve(name) if download else _resolve_here(name)
         device = device or _device()
         try:
             model, _ = open_clip.create_model_from_pretrained(
@@ -54,7 +64,7 @@ class OpenClipEncoder(Encoder):
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, name: str) -> OpenClipEncoder:
-        """An encoder of a copy of a model in memory, such as one that you have just fine-tuned.
+        """An encoder from a copy of a model in memory, such as one that you have just fine-tuned.
 
         Parameters
         ----------
@@ -65,7 +75,7 @@ class OpenClipEncoder(Encoder):
         name
             What messages and saved classifiers call it.
         """
-        require("an open_clip encoder", PACKAGES, EXTRA)
+        KIND.require()
         encoder = cls.__new__(cls)
         encoder._adopt(name, copy.deepcopy(model).float(), tokenizer, str(next(model.parameters()).device))
         return encoder
@@ -73,12 +83,12 @@ class OpenClipEncoder(Encoder):
     def _adopt(self, name: str, model: Any, tokenizer: Any, device: str) -> None:
         import torch
 
-        from ..pixels.configs import from_open_clip
+        from .pixels.configs import from_open_clip
 
-        self.spec, self._device, self._tokenizer = f"open_clip:{name}", device, tokenizer
-        self._model: Any = model.eval().requires_grad_(False)
+        self.spec, self.device, self.tokenizer = f"open_clip:{name}", torch.device(device), tokenizer
+        self.model = model.eval().requires_grad_(False)
         try:
-            self._prepare = from_open_clip(self._model.visual.preprocess_cfg)
+            self._prepare = from_open_clip(self.model.visual.preprocess_cfg)
         except ValueError as error:
             raise EncoderError(f"{self.spec}: {error}") from error
         self.preprocessing = self._prepare.describe()
@@ -96,13 +106,13 @@ class OpenClipEncoder(Encoder):
         import torch
 
         with self._no_gradients():
-            return _numpy(self._model.encode_image(torch.from_numpy(np.stack(batch)).to(self._device)))
+            return _numpy(self.model.encode_image(torch.from_numpy(np.stack(batch)).to(self.device)))
 
-    def encode_tokens(self, batch: Sequence[Any]) -> NDArray[np.float32]:
-        """What the image tower says of each image as a whole and of each place in it, (n, 1 + places, dim).
+    def encode_places(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        """Embeddings of each image as a whole and of each place in it, not normalised; (n, 1 + places, dim).
 
-        Token 0 is what `encode_prepared` gives; the others are local: the attention pool's outputs of a ResNet, the
-        projected patches of a vision transformer. Not normalised.
+        Row 0 of an image is what `encode_prepared` gives. The others are local: the outputs of a ResNet's attention
+        pool, or the projected patches of a vision transformer.
 
         Raises
         ------
@@ -111,91 +121,38 @@ class OpenClipEncoder(Encoder):
         """
         import torch
 
+        from .open_clip_places import image_and_places
+
         batch = [torch.as_tensor(image) for image in batch]
         if not batch:
-            raise ValueError("encode_tokens has no images: how many places they would have is not known.")
+            raise ValueError("encode_places has no images: how many places they would have is not known.")
         with self._no_gradients():
-            return _numpy(_image_tokens(self._model.visual, torch.stack(batch).to(self._device), self.spec))
-
-    @property
-    def model(self) -> Any:
-        """The open_clip model, for methods that need its text tower's gradient."""
-        return self._model
-
-    @property
-    def tokenizer(self) -> Any:
-        """The model's own tokenizer."""
-        return self._tokenizer
-
-    @property
-    def device(self) -> Any:
-        """The torch device that the model is on."""
-        import torch
-
-        return torch.device(self._device)
+            return _numpy(image_and_places(self.model.visual, torch.stack(batch).to(self.device), self.spec))
 
     def __sklearn_clone__(self) -> OpenClipEncoder:
-        """Itself: nothing changes an encoder, and copies of a classifier should not copy hundreds of megabytes."""
+        """Itself: nothing changes an encoder, and a copy would take hundreds of megabytes."""
         return self
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         size, parts = self.batch_size, []
         for first in range(0, len(texts), size):
             with self._no_gradients():
-                tokens = self._tokenizer(list(texts[first : first + size])).to(self._device)
-                parts.append(_numpy(self._model.encode_text(tokens)))
+                tokens = self.tokenizer(list(texts[first : first + size])).to(self.device)
+                parts.append(_numpy(self.model.encode_text(tokens)))
         return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
 
     def _fingerprint(self) -> str:
-        """Weights in the order of their names, the one choice that weights do not show, and the tokenizer at work."""
+        """SHA-256 of the weights, of the activation, which weights do not show, and of how texts are tokenized."""
         digest = hashlib.sha256()
-        for name, tensor in sorted(self._model.state_dict().items()):
+        for name, tensor in sorted(self.model.state_dict().items()):
             values = tensor.detach().cpu().contiguous().numpy()
             digest.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
             digest.update(values.tobytes())
-        quick = any(type(module).__name__ == "QuickGELU" for module in self._model.modules())
-        tokens = self._tokenizer(list(PROBE)).numpy()
+        quick = any(type(module).__name__ == "QuickGELU" for module in self.model.modules())
+        tokens = self.tokenizer(list(PROBE)).numpy()
         digest.update(f"quick_gelu {quick} tokens {tokens.shape}\n".encode())
         digest.update(tokens.astype("<i8").tobytes())
         return f"open_clip-{digest.hexdigest()}"
-
-
-def _image_tokens(visual: Any, images: Any, spec: str) -> Any:
-    """The whole image's feature and those of its places, (n, 1 + places, dim), by the tower's own modules."""
-    kind = type(visual).__name__
-    pooled = getattr(visual, "attn_pool", None) is not None
-    convolutional = kind == "ModifiedResNet"
-    if not convolutional and (kind != "VisionTransformer" or pooled):
-        raise EncoderError(
-            f"{spec}: no local tokens can be read from its image tower, a {kind}{' with a pooler' if pooled else ''}. "
-            f"Use a ResNet or vision transformer of open_clip's own, such as RN50 or ViT-B-32."
-        )
-    inside = visual.layer4 if convolutional else visual.transformer
-    seen: list[Any] = []
-    handle = inside.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    try:
-        whole = visual(images)
-    finally:
-        handle.remove()
-    import torch
-
-    tokens = _pooled_tokens(visual.attnpool, seen[-1]) if convolutional else visual.ln_post(seen[-1]) @ visual.proj
-    return torch.cat([whole[:, None], tokens[:, 1:]], dim=1)
-
-
-def _pooled_tokens(pool: Any, x: Any) -> Any:
-    """All outputs of CLIP's attention pool, the mean's and those of each place; the model itself returns the first."""
-    import torch
-
-    x = x.flatten(2).mT
-    x = torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + pool.positional_embedding
-    n, length, width = x.shape
-    q, k, v = (
-        layer(x).reshape(n, length, pool.num_heads, width // pool.num_heads).transpose(1, 2)
-        for layer in (pool.q_proj, pool.k_proj, pool.v_proj)
-    )
-    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, width)
-    return pool.c_proj(mixed)
 
 
 def _resolve(name: str) -> tuple[str, dict[str, Any]]:
@@ -225,6 +182,38 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     raise EncoderError(f"open_clip:{name}: {problem} for {arch}{close}.")
 
 
+def _resolve_here(name: str) -> tuple[str, dict[str, Any]]:
+    """As `_resolve`, if open_clip can then load the model without the network."""
+    import open_clip
+
+    check_local(name.partition("/")[2])
+    arch, options = _resolve(name)
+    if not options:
+        raise NetworkNeededError("open_clip may fetch parts of it from the Hugging Face hub")
+    text = open_clip.get_model_config(arch)["text_cfg"]
+    if text.get("hf_model_name") or text.get("hf_tokenizer_name") or "siglip" in arch.lower():
+        raise NetworkNeededError("open_clip fetches its tokenizer from the Hugging Face hub")
+    tag = open_clip.get_pretrained_cfg(arch, options["pretrained"])
+    if tag:
+        options["pretrained"] = _downloaded(tag)
+        options |= {f"image_{key}": tag.get(key) for key in ("mean", "std", "interpolation", "resize_mode")}
+    return arch, options
+
+
+def _downloaded(tag: Mapping[str, Any]) -> str:
+    """The weights of one of open_clip's tags, if they are in the hub's cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repository, _, file = tag.get("hf_hub", "").rpartition("/")
+    file = file or "open_clip_pytorch_model.bin"
+    safe = "open_clip_model" if file == "open_clip_pytorch_model.bin" else file[:-4]
+    for name in (f"{safe}.safetensors", file):  # As open_clip prefers them.
+        path = try_to_load_from_cache(repository, name) if repository else None
+        if isinstance(path, str):
+            return path
+    raise NetworkNeededError(FROM_HUB)
+
+
 def _list(names: Sequence[str]) -> str:
     return f"; perhaps {', '.join(names)}" if names else ""
 
@@ -249,3 +238,12 @@ def _device() -> str:
 
 def _numpy(tensor: Any) -> NDArray[np.float32]:
     return np.asarray(tensor.float().cpu().numpy(), np.float32)
+
+
+KIND = EncoderKind(
+    scheme="open_clip:ARCH/PRETRAINED",
+    about="any open_clip model, through torch",
+    needs="torch",
+    packages=("torch", "open_clip", "PIL"),
+    open=lambda spec, access: OpenClipEncoder(spec.removeprefix("open_clip:"), download=access is not Access.LOCAL),
+)

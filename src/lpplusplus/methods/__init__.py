@@ -1,8 +1,11 @@
-"""The feature-level methods that the LP++ paper compares with; one file each, all with the contract of `LPPlusPlus`."""
+"""Every other classifier on embeddings, one file each, all with the contract of `LPPlusPlus`.
 
-from .clip_adapter import ClipAdapter
-from .linear_probe import LinearProbe
-from .tip_adapter import TipAdapter, TipAdapterF, TipAdapterFStar
-from .zero_shot import ZeroShot
+Files that begin with an underscore help one or several of them. `cache/` is what the three Tip-Adapters share,
+`prompt_learning/` what the prompt learners share, `training/` what the methods trained with torch share.
+"""
 
-__all__ = ["ClipAdapter", "LinearProbe", "TipAdapter", "TipAdapterF", "TipAdapterFStar", "ZeroShot"]
+from .._core.base import FewShotClassifier
+from .._core.history import History
+from .._core.task import Task
+
+__all__ = ["FewShotClassifier", "History", "Task"]

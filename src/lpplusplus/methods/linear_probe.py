@@ -1,51 +1,53 @@
-"""The standard linear probe: logistic regression on the images alone, its regularisation searched as the field does."""
+"""The standard linear probe: logistic regression on the images alone, its strength searched as in CoOp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import _arrays, _checks
-from .._checks import Task
-from .._parameters import Choice, Number, Rule, Seed
-from .._random import generator
-from ..base import FewShotClassifier
-from ..cross_validation import assign_folds
-from ..journal import Journal
-from .logistic_path import LogisticPath, Matrix, search_strength
+from .._core import backend, checks
+from .._core.base import FewShotClassifier
+from .._core.folds import assign_folds
+from .._core.history import History
+from .._core.parameters import SEED, Rule, choice, number
+from .._core.seeds import generator
+from .._core.task import Task
+from ._logistic_path import LogisticPath, Matrix, search_strength
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearProbe(FewShotClassifier):
     """Multinomial logistic regression with an L2 penalty; class names are not used.
 
-    The strength C is searched as in CoOp's protocol: seven values two decades apart, then eight bisections of the two
-    decades around the best, 23 fits in all; the last bisection's winner is the answer. Accuracy is counted on the
-    validation data or, without them, on the support's own folds; where some class has a single example, nothing can
-    be held out, and C is `fallback_C`.
+    C, the inverse strength of the penalty, is searched as in CoOp: seven values two decades apart, then eight
+    bisections of the two decades around the best, 23 fits in all; the last bisection's winner is taken. Accuracy is
+    measured on the validation data or, without them, by cross-validation on the support. If some class has a single
+    example, nothing can be held out, and C is `fallback_C`.
 
-    Fits share their work and agree with 23 separate ones to the tolerance: a value of C that comes up again is not
-    solved again, each solution starts from that of the nearest C, and images are rotated into the space they span,
-    which is smaller than the embedding when examples are few.
+    The fits share their work and agree with 23 separate ones to the tolerance: a C that comes up again is not solved
+    again, each fit starts from the solution at the nearest C, and with fewer images than dimensions the images are
+    rotated into the space that they span.
 
     Parameters
     ----------
     C : "search" or float
-        Inverse strength of the penalty, as scikit-learn has it.
+        Inverse strength of the penalty, as in scikit-learn.
     flavour : {"lpp", "coop"}
-        "lpp" scales embeddings to unit length, as the LP++ authors do; "coop" takes them as they come, as CoOp does.
+        "lpp" scales embeddings to unit length, as the LP++ authors do; "coop" takes them as they are, as CoOp does.
     fallback_C : float
-        C where there is neither validation data nor a second example of every class.
+        C if there are no validation data and some class has a single example.
     folds : int
-        Folds of the cross-validation.
+        Number of folds of the cross-validation.
     tol : float
-        Largest gradient entry of the mean loss at which a fit counts as solved. scikit-learn's 1e-4 would stop a task
-        of a thousand classes before its first step.
+        A fit is solved when no entry of the mean loss's gradient is larger. scikit-learn's 1e-4 would stop a task of a
+        thousand classes before its first step.
     max_iter : int
-        Most iterations a fit.
+        Largest number of iterations per fit.
     random_state : int, Generator, RandomState or None
-        Folds.
+        Which images form a fold.
 
     Attributes
     ----------
@@ -54,8 +56,8 @@ class LinearProbe(FewShotClassifier):
     C_ : float
     n_iter_ : int
         Iterations of the last fit.
-    history_ : Journal
-        Columns C, accuracy and solved (0 where an earlier fit had the answer), one entry for each of the 23 fits.
+    history_ : History
+        Columns C, accuracy and solved (0 if an earlier fit had the answer), one entry for each of the 23 fits.
 
     Examples
     --------
@@ -67,37 +69,23 @@ class LinearProbe(FewShotClassifier):
     """
 
     parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "C": [Choice(("search",)), Number(0, open=True)],
-        "flavour": [Choice(("lpp", "coop"))],
-        "fallback_C": [Number(0, open=True)],
-        "folds": [Number(2, whole=True)],
-        "tol": [Number(0, open=True)],
-        "max_iter": [Number(1, whole=True)],
-        "random_state": [Seed()],
+        "C": [choice(("search",)), number(0, open=True)],
+        "flavour": [choice(("lpp", "coop"))],
+        "fallback_C": [number(0, open=True)],
+        "folds": [number(2, whole=True)],
+        "tol": [number(0, open=True)],
+        "max_iter": [number(1, whole=True)],
+        "random_state": [SEED],
     }
-    fitted_scalars = ("C_", "n_iter_")
+    fitted_scalars: ClassVar[tuple[str, ...]] = ("C_", "n_iter_")
 
-    C_: float
-    n_iter_: int
-
-    def __init__(
-        self,
-        *,
-        C: str | float = "search",
-        flavour: str = "lpp",
-        fallback_C: float = 100.0,
-        folds: int = 4,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = 0,
-    ) -> None:
-        self.C = C
-        self.flavour = flavour
-        self.fallback_C = fallback_C
-        self.folds = folds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    C: str | float = "search"
+    flavour: str = "lpp"
+    fallback_C: float = 100.0  # noqa: N815
+    folds: int = 4
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Any = 0
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]
@@ -105,14 +93,14 @@ class LinearProbe(FewShotClassifier):
         return self.flavour == "lpp"
 
     def _fit_task(self, task: Task) -> None:
-        _checks.check_every_class_has_examples(task, self.classes_)
-        X, y = self._features(task.X), _arrays.to_numpy(task.y)
+        checks.check_every_class_has_examples(task, self.classes_)
+        X, y = self._features(task.X), backend.to_numpy(task.y)
         whole = LogisticPath(X, y, self.tol, self.max_iter)
-        self.history_ = Journal()
+        self.history_ = History()
         if self.C != "search":
             self.C_ = float(self.C)
         elif task.X_val is not None:
-            held, answers = self._features(task.X_val), _arrays.to_numpy(task.y_val)
+            held, answers = self._features(task.X_val), backend.to_numpy(task.y_val)
             self.C_ = search_strength(lambda C: whole.hits(C, held, answers) / len(answers), self.history_)
         elif np.bincount(y).min() >= 2:
             self.history_.note(f"no validation data: C by {self.folds}-fold cross-validation on the support")
@@ -124,14 +112,15 @@ class LinearProbe(FewShotClassifier):
         self.n_iter_ = whole.iterations
         if not whole.converged:
             self.history_.note(f"max_iter={self.max_iter} reached before tol={self.tol:g}")
-        self.coef_, self.intercept_ = (_arrays.like(part, task.X, dtype=task.X.dtype) for part in (coef, intercept))
+        self.coef_, self.intercept_ = (backend.like(part, task.X, dtype=task.X.dtype) for part in (coef, intercept))
         self.text_ = None
 
     def _features(self, X: Any) -> Matrix:
-        """As scikit-learn computes with them: numpy, in double precision."""
-        return _arrays.to_numpy(_arrays.unit_rows(X) if self.normalize else X).astype(np.float64)
+        """Embeddings for scikit-learn: numpy, in double precision."""
+        return backend.to_numpy(backend.unit_rows(X) if self.normalize else X).astype(np.float64)
 
     def _cross_validated(self, X: Matrix, y: Matrix) -> Callable[[float], float]:
+        """Accuracy by cross-validation as a function of C."""
         folds = assign_folds(y, self.folds, generator(self.random_state))
         parts = []
         for fold in np.unique(folds):

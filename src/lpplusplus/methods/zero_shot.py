@@ -1,27 +1,31 @@
-"""CLIP's own classifier: no training at all."""
+"""CLIP's own classifier: compare an image with the class names."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from .. import _arrays
-from .._checks import Task
-from .._parameters import Number, Rule
-from ..base import FewShotClassifier
-from ..journal import Journal
-from ._directions import LOGIT_SCALE, WITHOUT_TEXT, class_directions
+import numpy as np
+
+from .._core import backend, checks
+from .._core.task import Task
+from ._text_based import TextBased
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-class ZeroShot(FewShotClassifier):
-    """Compare an image with the class names: logits 100·cos(f, t_k). Examples and validation data are not used.
+@dataclass(kw_only=True, eq=False, repr=False)
+class ZeroShot(TextBased):
+    """Logits 100·cos(f, t_k). Nothing is trained; examples and validation data are not used.
 
-    Without `text` it compares with each class's mean image instead, which is no longer zero-shot; `history_.notes`
-    says so.
+    Names are enough: `fit(text=T, classes=names)`. With examples and without `text`, the mean image of each class
+    stands in for its name; that is no longer zero-shot, and `history_.notes` says so.
 
     Parameters
     ----------
     logit_scale : float
-        Factor of the cosines; it matters for probabilities, not for predictions.
+        Factor of the cosines. It changes probabilities, not predictions.
 
     Attributes
     ----------
@@ -33,24 +37,33 @@ class ZeroShot(FewShotClassifier):
     Examples
     --------
     >>> from lpplusplus import ZeroShot
-    >>> model = ZeroShot().fit([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"], text=[[3.0, 1.0], [1.0, 3.0]])
+    >>> model = ZeroShot().fit(text=[[3.0, 1.0], [1.0, 3.0]], classes=["cat", "dog"])
     >>> model.predict([[0.9, 0.2]])
     array(['cat'], dtype='<U3')
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {"logit_scale": [Number(0, open=True)]}
     normalize = True
 
-    def __init__(self, *, logit_scale: float = LOGIT_SCALE) -> None:
-        self.logit_scale = logit_scale
+    def fit(
+        self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:  # fmt: skip
+        """As in every method, but X and y may be left out where `text` and `classes` are given."""
+        return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
+
+    def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
+        if X is not None or y is not None:
+            return super()._check_task(X, y, text, classes, X_val, y_val)
+        if text is None or classes is None:
+            raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
+        checks.check_no_zero_rows(checks.check_embeddings(text, "text"), "text")
+        classes = checks.check_classes(classes, np.empty(0), text)
+        # Examples are not looked at, so the names themselves can take their place.
+        return super()._check_task(text, classes, text, classes, X_val, y_val)
 
     def _fit_task(self, task: Task) -> None:
-        self.history_ = Journal()
-        if task.text is None:
-            self.history_.note(WITHOUT_TEXT)
-        self.coef_ = float(self.logit_scale) * class_directions(task, self.classes_)
-        self.intercept_ = _arrays.zeros(self.coef_, (task.n_classes,))
-        self.text_ = None if task.text is None else _arrays.copy(task.text)
+        self._set_text(task)
+        self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
 
     def _count_parameters(self) -> int:
         return 0

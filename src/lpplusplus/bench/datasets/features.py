@@ -18,7 +18,7 @@ A safetensors file has `prompts` and `classnames` as JSON lists in its metadata.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sources import SourceError, display_name
-from ...sources.arrays import check_finite_rows, load_arrays
-from .splits import PARTS, DataSetError, PartName
+from ...encoders.class_text import display_name
+from ...images.embeddings import Embeddings
+from ...images.sources import SourceError
+from ...images.sources.arrays import check_finite_rows, load_arrays
+from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
 """As a prompt: the mean of all prompts' unit embeddings."""
@@ -39,61 +41,24 @@ ALL = ("images", "embeddings", "text", "prompts", *LABELS)
 
 
 @dataclass(frozen=True, eq=False)
-class FeaturePart:
-    """Embeddings (n, D) and labels (n,) of one split."""
-
-    X: NDArray[np.float32]
-    labels: NDArray[np.intp]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureSet:
+class FeatureSplits(Splits[Embeddings]):
     """A data set of embeddings.
 
     Attributes
     ----------
-    name, classes, classnames, train, val, test
-        As `Splits` has them, with embeddings instead of files.
     text
         (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages.
     prompt
-        Which prompt `text` is of: its own words, "average", or "" where the file does not say.
-    origin
-        The file.
+        The prompt that `text` is of: its own words, "average", or "" where the file does not say.
     """
 
-    name: str
-    classes: tuple[str, ...]
-    classnames: tuple[str, ...]
-    text: NDArray[np.float32]
-    prompt: str
-    origin: str
-    train: FeaturePart | None = None
-    val: FeaturePart | None = None
-    test: FeaturePart | None = None
-
-    @property
-    def pool(self) -> bool:
-        """Whether there is one pool of images, `train`, instead of splits."""
-        return self.test is None
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return int(self.text.shape[1])
-
-    def part(self, name: PartName) -> FeaturePart:
-        """A split by its name; raise if there is none."""
-        part: FeaturePart | None = getattr(self, name)
-        if part is None:
-            raise DataSetError(f"{self.name} has no split {name!r}.")
-        return part
+    text: NDArray[np.float32] = field(kw_only=True)
+    prompt: str = field(kw_only=True)
 
 
-def read_feature_file(path: str | PathLike[str], *, name: str | None = None, prompt: str | None = None) -> FeatureSet:
+def read_feature_file(
+    path: str | PathLike[str], *, name: str | None = None, prompt: str | None = None
+) -> FeatureSplits:
     """Read and check a file of embeddings.
 
     Parameters
@@ -101,26 +66,31 @@ def read_feature_file(path: str | PathLike[str], *, name: str | None = None, pro
     path
         The file.
     name
-        What to call the data set; the file's name unless told.
+        Of the data set; by default the file's name.
     prompt
-        One of the file's prompts by its words, or "average"; the average unless told, where there are several.
+        One of the file's prompts, by its words, or "average". By default the average, where there are several.
     """
     path = Path(path)
     arrays = _load(path, ALL)
     X = _numbers(arrays, "images" if "images" in arrays else "embeddings", path)
     if X.ndim != 2:
-        raise DataSetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
+        raise DatasetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
     text, chosen = _text(arrays, prompt, path)
     classes = _classes(arrays, path) or tuple(str(label) for label in range(len(text)))
     if text.shape != (len(classes), X.shape[1]):
-        raise DataSetError(f"{path}: text is for {text.shape[0]} classes in {text.shape[1]} dimensions, but there are "
+        raise DatasetError(f"{path}: text is for {text.shape[0]} classes in {text.shape[1]} dimensions, but there are "
                            f"{len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
     labels = _labels(arrays, classes, path)
     if len(labels) != len(X):
-        raise DataSetError(f"{path} has {len(X)} embeddings and {len(labels)} labels.")
-    parts = {part: FeaturePart(X[rows], labels[rows]) for part, rows in _rows(arrays, len(X), path).items()}
+        raise DatasetError(f"{path} has {len(X)} embeddings and {len(labels)} labels.")
     shown = tuple(display_name(label) for label in classes)
-    return FeatureSet(name or path.stem, classes, shown, text, chosen, str(path), **parts)
+    parts = {
+        part: Embeddings(
+            X[rows, None], labels[rows], classes=classes, names=shown, positions=np.arange(len(labels[rows]))
+        )
+        for part, rows in _rows(arrays, len(X), path).items()
+    }
+    return FeatureSplits(name or path.stem, classes, shown, (), **parts, text=text, prompt=chosen)
 
 
 def count_features(path: str | PathLike[str]) -> dict[str, int]:
@@ -138,19 +108,19 @@ def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
         return load_arrays(path, names, lists=LISTS)
     except SourceError as error:
-        raise DataSetError(str(error)) from error
+        raise DatasetError(str(error)) from error
 
 
 def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[np.float32]:
     array = arrays.get(name)
     if array is None:
-        raise DataSetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
+        raise DatasetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
     if array.dtype.kind != "f" or 0 in array.shape:
-        raise DataSetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
+        raise DatasetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
     try:
         check_finite_rows(array, f"{path}: {name}")
     except SourceError as error:
-        raise DataSetError(str(error)) from error
+        raise DatasetError(str(error)) from error
     return np.asarray(array, np.float32)
 
 
@@ -158,20 +128,20 @@ def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tu
     text = _numbers(arrays, "text", path)
     if text.ndim == 2 and "prompts" not in arrays:
         if prompt is not None:
-            raise DataSetError(f"{path} does not say which prompts its text is of, so {prompt!r} cannot be chosen.")
+            raise DatasetError(f"{path} does not say which prompts its text is of, so {prompt!r} cannot be chosen.")
         return text, ""
     text = text[None] if text.ndim == 2 else text
     prompts = _strings(arrays["prompts"], "prompts", path) if "prompts" in arrays else None
     if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
         known = "" if prompts is None else f" for {len(prompts)} prompts"
-        raise DataSetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
+        raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
     if prompt is None or prompt == AVERAGE:
         return _average(text, path), AVERAGE
     if prompts is None or prompt not in prompts:
         some = f"has prompts such as {prompts[0]!r}" if prompts else "does not name its prompts"
-        raise DataSetError(f"{path} {some}, not {prompt!r}: choose one of them, or 'average'.")
+        raise DatasetError(f"{path} {some}, not {prompt!r}: choose one of them, or 'average'.")
     return text[prompts.index(prompt)], prompt
 
 
@@ -181,13 +151,13 @@ def _average(text: NDArray[np.float32], path: Path) -> NDArray[np.float32]:
     mean = (text / np.where(lengths > 0, lengths, 1)).mean(axis=0, dtype=np.float64)
     length = np.linalg.norm(mean, axis=1, keepdims=True)
     if not ((lengths > 0).all() and (length > 0).all()):
-        raise DataSetError(f"{path}: text has a class whose embedding is zero.")
+        raise DatasetError(f"{path}: text has a class whose embedding is zero.")
     return np.asarray(mean / length, np.float32)
 
 
 def _strings(array: NDArray[Any], name: str, path: Path) -> list[str]:
     if array.ndim != 1 or array.dtype.kind != "U" or len(set(array.tolist())) < len(array) or not len(array):
-        raise DataSetError(f"{path}: {name} must be a list of different texts, found {array.dtype} of {array.shape}.")
+        raise DatasetError(f"{path}: {name} must be a list of different texts, found {array.dtype} of {array.shape}.")
     found: list[str] = array.tolist()
     return found
 
@@ -203,16 +173,16 @@ def _labels(arrays: dict[str, NDArray[Any]], classes: tuple[str, ...] | None, pa
     labels = arrays.get("labels")
     if labels is None or labels.ndim != 1 or labels.dtype.kind not in "iuU" or not len(labels):
         found = "missing" if labels is None else f"{labels.dtype} of shape {labels.shape}"
-        raise DataSetError(f"{path}: labels are {found}, expected n whole numbers or names.")
+        raise DatasetError(f"{path}: labels are {found}, expected n whole numbers or names.")
     if labels.dtype.kind == "U":
         places = {name: position for position, name in enumerate(classes or ())}
         unknown = sorted(set(labels.tolist()) - places.keys())
         if unknown:
-            raise DataSetError(f"{path}: label {unknown[0]!r} is not among its classnames.")
+            raise DatasetError(f"{path}: label {unknown[0]!r} is not among its classnames.")
         return np.array([places[label] for label in labels.tolist()], np.intp)
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or (classes is not None and high >= len(classes)):
-        raise DataSetError(f"{path}: labels from {low} to {high} are not positions in its classnames.")
+        raise DatasetError(f"{path}: labels from {low} to {high} are not positions in its classnames.")
     return labels.astype(np.intp)
 
 
@@ -223,8 +193,8 @@ def _rows(arrays: dict[str, NDArray[Any]], n: int, path: Path) -> dict[str, Any]
     split = arrays["split"]
     values = dict(zip(PARTS, PARTS if split.dtype.kind == "U" else range(3), strict=True))
     if split.shape != (n,) or split.dtype.kind not in "iuU" or set(split.tolist()) - set(values.values()):
-        raise DataSetError(f"{path}: split must give each of {n} images 0, 1, 2 or 'train', 'val', 'test'.")
+        raise DatasetError(f"{path}: split must give each of {n} images 0, 1, 2 or 'train', 'val', 'test'.")
     rows = {part: np.flatnonzero(split == value) for part, value in values.items()}
     if not len(rows["train"]) or not len(rows["test"]):
-        raise DataSetError(f"{path}: split leaves no image for train, or none for test.")
+        raise DatasetError(f"{path}: split leaves no image for train, or none for test.")
     return {part: which for part, which in rows.items() if len(which)}

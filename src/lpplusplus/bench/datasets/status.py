@@ -1,4 +1,4 @@
-"""What of a data set is on disk, what is missing, and what to do about it. No image is opened."""
+"""What is on disk of a data set, what is missing, and how to get it. No image is opened."""
 
 from __future__ import annotations
 
@@ -8,43 +8,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ...sources import SourceError
+from ...images.sources import SourceError
 from .features import count_features
 from .readers import READERS
 from .readers.base import listing
-from .splits import PARTS, Splits
+from .splits import ImageSplits
 
 if TYPE_CHECKING:
-    from .catalog import DataSet
+    from .catalog import Entry
 
 State: TypeAlias = Literal["complete", "different", "incomplete", "missing"]
 
 
 @dataclass(frozen=True)
 class Status:
-    """What `DataSet.status` found.
+    """What `Entry.status` found.
 
     Attributes
     ----------
-    name, title, group, folder
-        Which data set, and where it is looked for.
     state
-        "complete", with the numbers of classes and images that there should be; "different", if the numbers are not
-        those; "incomplete", if something is missing or wrong; "missing", if there is no such folder.
+        "complete": classes and images have the expected numbers. "different": they have other numbers. "incomplete":
+        something is missing or wrong. "missing": there is no such folder.
     missing
         Files and folders that are not there, relative to the root of all data sets.
     found, expected
         Numbers of `classes` and of images in `train`, `val` and `test`, as far as known.
     problem
-        What is wrong, in a sentence; empty if nothing is.
+        What is wrong, in a sentence; "" if nothing is.
     advice
-        What to do; empty if nothing.
+        What to do; "" if nothing.
     """
 
-    name: str
-    title: str
-    group: str
-    folder: Path
     state: State
     missing: tuple[str, ...]
     found: Mapping[str, int]
@@ -54,57 +48,55 @@ class Status:
 
     @property
     def usable(self) -> bool:
-        """Whether it can be read, with the expected numbers or with others."""
+        """Whether the data set can be read."""
         return self.state in ("complete", "different")
 
 
-def status(dataset: DataSet, root: Path) -> Status:
-    """What is there of a data set below the root of all data sets."""
-    folder = root / dataset.folder
-    expected = dict(dataset.counts) | ({"classes": dataset.classes} if dataset.classes else {})
+def status(entry: Entry, root: Path) -> Status:
+    """What is on disk of a data set, below the root of all data sets."""
+    folder = root / entry.folder
+    expected = dict(entry.counts) | ({"classes": entry.classes} if entry.classes else {})
 
-    def found_to_be(state: State, problem: str, found: Mapping[str, int], missing: tuple[str, ...] = ()) -> Status:
-        advice = "" if state == "complete" else dataset.advice
-        return Status(dataset.name, dataset.title, dataset.group, folder, state, missing, found, expected, problem,
-                      advice)  # fmt: skip
+    missing = missing_parts(entry, root)
 
-    missing = missing_parts(dataset, root)
+    def found_to_be(state: State, problem: str, found: Mapping[str, int]) -> Status:
+        return Status(state, missing, found, expected, problem, "" if state == "complete" else entry.advice)
+
     if not folder.is_dir():
-        return found_to_be("missing", f"{folder} is not there.", {}, missing)
-    absent = missing if dataset.has_images else tuple(place for place in missing if len(missing) == _needed(dataset))
-    if absent:
-        return found_to_be("incomplete", f"{', '.join(absent)} is missing below {root}.", {}, missing)
+        return found_to_be("missing", f"{folder} is not there.", {})
+    # Of features, one file is enough.
+    if missing and (entry.has_images or len(missing) == len(READERS[entry.reader].needs(entry))):
+        return found_to_be("incomplete", f"{', '.join(missing)} is missing below {root}.", {})
     try:
-        found, problem = _counted(dataset, root)
+        found, problem = _counted(entry, root)
     except SourceError as error:
-        return found_to_be("incomplete", str(error), {}, missing)
+        return found_to_be("incomplete", str(error), {})
     if problem:
-        return found_to_be("incomplete", problem, found, missing)
+        return found_to_be("incomplete", problem, found)
     differing = [
         f"{found.get(what, 0)} {_WORDS[what]} instead of {number}"
         for what, number in expected.items()
         if found.get(what, 0) != number
     ]
     if differing:
-        return found_to_be("different", f"It has {', '.join(differing)}.", found, missing)
-    return found_to_be("complete", "", found, missing)
+        return found_to_be("different", f"It has {', '.join(differing)}.", found)
+    return found_to_be("complete", "", found)
 
 
-def missing_parts(dataset: DataSet, root: Path) -> tuple[str, ...]:
-    """Files and folders that the layout needs and that are not there; of alternatives, the first."""
-    needs = READERS[dataset.reader].needs(dataset)
+def missing_parts(entry: Entry, root: Path) -> tuple[str, ...]:
+    """Files and folders that the layout needs and that do not exist; of alternatives, the first."""
+    needs = READERS[entry.reader].needs(entry)
     return tuple(places[0] for places in needs if not any((root / place).exists() for place in places))
 
 
-def missing_files(splits: Splits) -> list[Path]:
-    """Listed images that are not there, found by listing each folder once."""
+def missing_files(splits: ImageSplits) -> list[Path]:
+    """Listed images that do not exist, found by listing each folder once."""
     lost: list[Path] = []
     wanted: defaultdict[tuple[Path, str], set[str]] = defaultdict(set)
-    for part in (splits.train, splits.val, splits.test):
-        if part is not None:
-            for file in part.files:
-                place, _, name = file.rpartition("/")
-                wanted[part.root, place].add(name)
+    for part in splits.parts.values():
+        for file in part.files:
+            place, _, name = file.rpartition("/")
+            wanted[part.root, place].add(name)
     for (root, place), names in wanted.items():
         folder = root / place
         there = set(listing(folder)[1]) if folder.is_dir() else set()
@@ -112,20 +104,16 @@ def missing_files(splits: Splits) -> list[Path]:
     return lost
 
 
-def _counted(dataset: DataSet, root: Path) -> tuple[dict[str, int], str]:
-    if not dataset.has_images:
-        files = (root / dataset.below(place) for place in dataset.options["files"].values())
+def _counted(entry: Entry, root: Path) -> tuple[dict[str, int], str]:
+    if not entry.has_images:
+        files = (root / entry.below(place) for place in entry.options["files"].values())
         counts = [count_features(file) for file in files if file.is_file()]
         return counts[0], "" if all(count == counts[0] for count in counts) else "Its files have different numbers."
-    splits = dataset.splits(root, check_files=False)
-    parts: dict[str, int] = {name: len(part) for name in PARTS if (part := getattr(splits, name)) is not None}
-    lost = missing_files(splits) if READERS[dataset.reader].listed else []
+    splits = entry.splits(root, check_files_exist=False)
+    parts = {name: len(part) for name, part in splits.parts.items()}
+    lost = missing_files(splits) if READERS[entry.reader].listed else []
     problem = f"{len(lost)} of {sum(parts.values())} images are missing, such as {lost[0]}." if lost else ""
     return {"classes": len(splits.classes), **parts}, problem
-
-
-def _needed(dataset: DataSet) -> int:
-    return len(READERS[dataset.reader].needs(dataset))
 
 
 _WORDS = {"classes": "classes", "train": "images to train", "val": "to validate", "test": "to test"}

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ...persistence import atomic_write
-from ..results import Cell, Results
-from . import formats
-from .content import Content, gather
-from .documents import json_document, latex_document, markdown_document
-from .page import page
+from ..._core.files import atomic_write
+from ..cell import Cell
+from ..results import Results
+from .content import Content, report_content
+from .documents import FIGURES, csv_document, html_document, json_document, latex_document, markdown_document
 
 __all__ = ["FORMATS", "report", "write_report"]
 
-FORMATS = {
-    "markdown": "report.md",
-    "latex": "report.tex",
-    "html": "report.html",
-    "csv": "report.csv",
-    "json": "report.json",
+FORMATS: dict[str, tuple[str, Callable[[Content], str]]] = {
+    "markdown": ("report.md", markdown_document),
+    "latex": ("report.tex", latex_document),
+    "html": ("report.html", html_document),
+    "csv": ("report.csv", lambda content: csv_document(content.cells)),
+    "json": ("report.json", json_document),
 }
-"""What a report can be, and the file it is written to."""
-FIGURES = "figures"
+"""What a report can be: the file it is written to, and what writes it."""
 
 
 def report(results: Results, format: str = "markdown", *, planned: Iterable[Cell] = ()) -> str:
-    """The report as text: only that of "html" has its figures inside.
+    """The report as text. Only "html" has figures, which are inside.
 
-    "csv" is one long table, a line for each data set, backbone, method and number of shots; "json" has that and all
-    else. `planned` are the cells that there ought to be, where that is known, so that what was never run is missed.
+    "csv" is one long table: a line for each data set, backbone, method and number of shots. "json" has that and
+    everything else. `planned` are the cells of the plan, if known: those that were never run are reported as missing.
 
     Examples
     --------
     >>> import tempfile
-    >>> from lpplusplus.bench.results import Cell, Results, Row
+    >>> from lpplusplus.bench.cell import Cell
+    >>> from lpplusplus.bench.results import Results, Row
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = Results(folder)
     ...     for seed, accuracy in enumerate((0.9, 0.8)):
@@ -43,54 +42,37 @@ def report(results: Results, format: str = "markdown", *, planned: Iterable[Cell
     ...     print(report(results, "csv").splitlines()[1][:31])
     birds,rn50,LP++ (default),4,2,,
     """
-    _check(format)
-    return _text(gather(results, planned, figures=format == "html"), format, None)
+    _, document = _format(format)
+    return document(report_content(results, planned, figures=format == "html"))
 
 
 def write_report(
     results: Results, folder: str | os.PathLike[str], format: str = "markdown", *, planned: Iterable[Cell] = ()
 ) -> Path:
-    """Write the report to `FORMATS[format]` in a folder and say where.
+    """Write the report to its file of `FORMATS` in a folder and return the path.
 
-    Figures go to `figures/` as PNG and SVG, but for "html", which has them inside. "csv" also has every table in
-    `tables/`. Each file appears only when it is complete; the report itself is the last.
+    Figures go to `figures/` as PNG and SVG; "html" has them inside instead. "csv" also writes every table to
+    `tables/`. Each file appears only when it is complete, the report itself last.
     """
-    _check(format)
+    name, document = _format(format)
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    content = gather(results, planned)
-    if format != "html" and content.pictures:
-        (place / FIGURES).mkdir(exist_ok=True)
-        for picture in content.pictures:
-            _write(place / FIGURES / f"{picture.key}.png", picture.png())
-            _write(place / FIGURES / f"{picture.key}.svg", picture.svg().encode())
-    if format == "csv" and content.tables:
-        (place / "tables").mkdir(exist_ok=True)
-        for table in content.tables:
-            _write(place / "tables" / f"{table.key}.csv", formats.csv(table).encode())
-    return _write(place / FORMATS[format], _text(content, format, FIGURES).encode())
+    content = report_content(results, planned)
+    files: dict[Path, bytes] = {}
+    if format != "html":
+        for plot in content.plots:
+            files[place / FIGURES / f"{plot.key}.png"] = plot.png()
+            files[place / FIGURES / f"{plot.key}.svg"] = plot.svg().encode()
+    if format == "csv":
+        files |= {place / "tables" / f"{table.key}.csv": csv_document(table).encode() for table in content.tables}
+    files[place / name] = document(content).encode()
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(text)
+    return place / name
 
 
-def _check(format: str) -> None:
+def _format(format: str) -> tuple[str, Callable[[Content], str]]:
     if format not in FORMATS:
         raise ValueError(f"format={format!r} is not one of {', '.join(map(repr, FORMATS))}.")
-
-
-def _text(content: Content, format: str, figures: str | None) -> str:
-    match format:
-        case "html":
-            return page(content)
-        case "markdown":
-            return markdown_document(content, figures)
-        case "latex":
-            return latex_document(content, figures)
-        case "csv":
-            return formats.csv(content.cells)
-        case _:
-            return json_document(content)
-
-
-def _write(path: Path, content: bytes) -> Path:
-    with atomic_write(path) as file:
-        file.write(content)
-    return path
+    return FORMATS[format]

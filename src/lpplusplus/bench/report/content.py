@@ -1,4 +1,4 @@
-"""All that a report says, gathered once from the results; the documents only write it down."""
+"""All that a report says, taken once from the results; the documents only write it down."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ..results import Cell, Results, Row
-from .figures import Picture, make_figures
-from .statistics import Average, Summary, average, distinct, in_order, is_main, keys_of, summarise
-from .tables import READING, READING_PUBLISHED, Column, Table, cells_table, has_published, make_tables
+from ..cell import Cell
+from ..results import Results, Row
+from .figures import Plot, make_figures
+from .statistics import Average, Score, average, distinct, in_order, in_shots, is_main, keys_of, summarise
+from .table import Column, Table, table_of
+from .tables import cells_table, make_tables, reading
 
 TITLE = "Benchmark of few-shot classifiers"
 
@@ -30,12 +32,13 @@ class Content:
     """What a report says."""
 
     summary: list[str]
-    """Sentences: what ran, how much of it, what failed."""
+    """Sentences: what ran, what is missing, which method was best."""
     reading: list[str]
+    """How to read the tables."""
     tables: list[Table]
     cells: Table
     """Everything in one long table."""
-    pictures: list[Picture]
+    plots: list[Plot]
     remarks: list[str]
     """Why a figure is not there."""
     protocol: list[tuple[str, str]]
@@ -44,66 +47,67 @@ class Content:
     failures: list[Failure]
 
 
-def gather(results: Results, planned: Iterable[Cell] = (), *, figures: bool = True) -> Content:
-    """Read the results; `planned` are the cells that there ought to be, where that is known."""
+def report_content(results: Results, planned: Iterable[Cell] = (), *, figures: bool = True) -> Content:
+    """Read the results; `planned` are the cells of the plan, if it is known."""
     rows, failed = results.rows(), results.rows(failed=True)
-    summaries = summarise(rows, failed, planned)
-    averages = average(summaries)
-    tables = make_tables(summaries)
-    pictures: list[Picture] = []
+    scores = summarise(rows, failed, planned)
+    averages = average(scores)
+    tables = make_tables(scores)
+    plots: list[Plot] = []
     remarks: list[str] = []
     if figures and rows:
         try:
-            pictures, remarks = make_figures(rows, summaries)
+            plots, remarks = make_figures(rows, scores)
         except ImportError as error:
             remarks = [f"No figures: {error}"]
+    both = [*rows, *failed]
     return Content(
-        _in_words(rows, failed, summaries, averages),
-        [*READING, *(READING_PUBLISHED if has_published(tables) else ())],
+        _sentences(rows, failed, scores, averages),
+        reading(tables),
         tables,
-        cells_table(summaries, averages),
-        pictures,
+        cells_table(scores, averages),
+        plots,
         remarks,
-        _protocol([row.cell for row in [*rows, *failed]]),
-        [table for table in (_methods_table([*rows, *failed]), _draws_table(rows)) if table.rows],
-        _versions([*rows, *failed]),
+        _protocol([row.cell for row in both]),
+        [table for table in (_methods_table(both), _draws_table(rows)) if table is not None],
+        _versions(both),
         [_failure(row) for row in failed],
     )
 
 
-def _in_words(
-    rows: Sequence[Row], failed: Sequence[Row], summaries: Sequence[Summary], averages: Sequence[Average]
+def _sentences(
+    rows: Sequence[Row], failed: Sequence[Row], scores: Sequence[Score], averages: Sequence[Average]
 ) -> list[str]:
-    if not summaries:
+    if not scores:
         return ["There are no results yet."]
-    names = {name: keys_of(summaries, name) for name in ("dataset", "backbone", "method")}
-    shots = sorted({one.shots for one in summaries})
-    lacking = sum(len(one.missing) for one in summaries)
+    methods, sets, backbones = (keys_of(scores, name) for name in ("method", "dataset", "backbone"))
+    shots = sorted({one.shots for one in scores})
+    lacking = sum(len(one.missing) for one in scores)
+    gaps = f"{lacking} missing, of which {len(failed)} failed" if lacking or failed else "none missing"
     sentences = [
-        f"{_count(names['method'], 'method')} on {_count(names['dataset'], 'data set')} "
-        f"({_listed(names['dataset'])}) with {_listed(names['backbone'])}, at {_listed(shots)} "
-        f"shot{'s' * (shots != [1])}: {len(rows)} tasks done"
-        + (f", {lacking} missing, of which {len(failed)} failed." if lacking or failed else ", none missing.")
+        f"{_count(methods, 'method')} on {_count(sets, 'data set')} ({_listed(sets)}) with {_listed(backbones)}, at "
+        f"{_listed(shots)} shot{'s' * (shots != [1])}: {len(rows)} tasks done, {gaps}."
     ]
-    for backbone in names["backbone"]:
-        best: dict[str, list[int]] = {}
-        for n in shots:
-            over = [
-                one
-                for one in averages
-                if (one.backbone, one.shots) == (backbone, n) and is_main(one) and one.complete and one.mean is not None
-            ]
-            if len(over) > 1:
-                best.setdefault(max(over, key=lambda one: one.mean or 0.0).method, []).append(n)
-        if best:
-            where = f" with {backbone}" if len(names["backbone"]) > 1 else ""
-            said = "; ".join(f"{method} at {_listed(at)}" for method, at in best.items())
-            sentences.append(f"Highest mean accuracy{where}, by shots: {said}.")
+    for backbone in backbones:
+        where = f" with {backbone}" if len(backbones) > 1 else ""
+        sentences += _best([one for one in averages if one.backbone == backbone], where)
     finished = max((row.finished for row in [*rows, *failed]), default=0.0)
     if finished:
         moment = datetime.fromtimestamp(finished, timezone.utc)
         sentences.append(f"The last task ended on {moment:%Y-%m-%d at %H:%M} UTC.")
     return sentences
+
+
+def _best(averages: Sequence[Average], where: str) -> list[str]:
+    """Which method has the highest mean at which shots, where there are several to compare."""
+    best: dict[str, list[int]] = {}
+    whole = [one for one in averages if is_main(one) and one.complete and one.mean is not None]
+    for n in sorted({one.shots for one in whole}):
+        compared = [one for one in whole if one.shots == n]
+        if len(compared) > 1:
+            best.setdefault(max(compared, key=lambda one: one.mean or 0.0).method, []).append(n)
+    said = "; ".join(f"{method} at {_listed(at)}" for method, at in best.items())
+    return [f"Highest mean accuracy{where}, by shots: {said}."] if best else []
 
 
 def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
@@ -123,10 +127,11 @@ def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     return lines
 
 
-def _methods_table(rows: Sequence[Row]) -> Table:
+def _methods_table(rows: Sequence[Row]) -> Table | None:
     """How each method was run, and how it chose what it chose."""
     names = distinct([row.cell for row in rows])
-    lines: dict[tuple[str, str, str, str, str], None] = {}
+    columns = [Column(n) for n in ("Method", "class", "parameters", "given validation images", "selection")]
+    lines: dict[tuple[str, ...], None] = {}
     for row in rows:
         cell = row.cell
         given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
@@ -134,31 +139,29 @@ def _methods_table(rows: Sequence[Row]) -> Table:
         validation = "yes" if cell.validation else "no"
         lines[names[cell.key], cell.estimator, parameters, validation, row.selection or "–"] = None
     order = in_order(dict.fromkeys(names.values()))
-    found = tuple(sorted(lines, key=lambda line: order.index(line[0])))
-    columns = ("Method", "class", "parameters", "given validation images", "selection")
-    return Table("methods", "Methods as they were run", tuple(Column(name) for name in columns), found)
+    found = sorted(lines, key=lambda line: order.index(line[0]))
+    return table_of("methods", "Methods as they were run", [dict(zip(columns, line, strict=True)) for line in found])
 
 
-def _draws_table(rows: Sequence[Row]) -> Table:
+def _draws_table(rows: Sequence[Row]) -> Table | None:
     """Tasks of each data set: how many, how large, and whether their supports differ."""
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.cell.dataset, row.cell.shots), []).append(row)
-    columns = (
-        Column("Data set"),
-        Column("shots", "count"),
-        Column("tasks", "count"),
-        Column("different draws", "count"),
-        Column("support images", "count"),
-        Column("validation images", "count"),
-        Column("test images", "count"),
-    )
-    lines = []
-    for (dataset, shots), found in groups.items():
-        tasks, draws = {row.cell.seed for row in found}, {row.draw for row in found if row.draw}
-        sizes = (max(getattr(row, f"{part}_images") for row in found) for part in ("support", "validation", "test"))
-        lines.append((dataset, shots, len(tasks), len(draws) or None, *sizes))
-    return Table("tasks", "Tasks", columns, tuple(lines))
+    lines = [
+        {
+            Column("Data set"): dataset,
+            Column("shots", "count"): shots,
+            Column("tasks", "count"): len({row.cell.seed for row in found}),
+            Column("different draws", "count"): len({row.draw for row in found if row.draw}) or None,
+            **{
+                Column(f"{part} images", "count"): max(getattr(row, f"{part}_images") for row in found)
+                for part in ("support", "validation", "test")
+            },
+        }
+        for (dataset, shots), found in groups.items()
+    ]
+    return table_of("tasks", "Tasks", lines)
 
 
 def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -171,8 +174,7 @@ def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _failure(row: Row) -> Failure:
     cell = row.cell
-    shots = f"{cell.shots} shot{'s' * (cell.shots != 1)}"
-    what = f"{cell.method} on {cell.dataset}, {cell.backbone}, {shots}, task {cell.seed}"
+    what = f"{cell.method} on {cell.dataset}, {cell.backbone}, {in_shots(cell.shots)}, task {cell.seed}"
     lines = row.traceback.strip().splitlines()
     return Failure(what, lines[-1].strip() if lines else "no traceback was kept", row.traceback.strip())
 

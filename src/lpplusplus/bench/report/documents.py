@@ -1,100 +1,75 @@
-"""A report as a markdown, LaTeX or JSON document; `page` has the one in HTML."""
+"""A report as text. Markdown, LaTeX and HTML have a template each, in `templates/`; every value in them is escaped.
+
+Only JSON and CSV have unrounded numbers.
+"""
 
 from __future__ import annotations
 
+import csv
+import html
+import io
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
 from .content import TITLE, Content
-from .formats import as_json, latex, latex_text, markdown, markdown_text
+from .table import Table, printable
 
-FORMAT = 1
-"""Of the JSON document."""
-
-
-def markdown_document(content: Content, figures: str | None = None) -> str:
-    """GitHub's flavour; `figures` is the folder that has them, beside the document."""
-    parts = [f"# {TITLE}", *(markdown_text(sentence) for sentence in content.summary)]
-    if content.tables:
-        parts += ["## Tables", "\n".join(f"- {markdown_text(line)}" for line in content.reading)]
-        parts += [markdown(table).rstrip() for table in content.tables]
-    if (figures and content.pictures) or content.remarks:
-        parts.append("## Figures")
-        if figures:
-            parts += [
-                f"![{markdown_text(one.title)}]({figures}/{one.key}.png)\n\n{markdown_text(one.caption)}"
-                for one in content.pictures
-            ]
-        parts += [markdown_text(remark) for remark in content.remarks]
-    if content.protocol or content.protocol_tables:
-        parts.append("## Protocol")
-        parts += ["\n".join(f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in content.protocol)]
-        parts += [markdown(table).rstrip() for table in content.protocol_tables]
-    if content.versions:
-        parts += ["## Versions", ", ".join(f"{markdown_text(a)} {markdown_text(b)}" for a, b in content.versions)]
-    if content.failures:
-        parts.append("## Failures")
-        for one in content.failures:
-            fence = _fence(one.traceback)
-            parts.append(
-                f"<details><summary>{_tag_text(one.what)}: {_tag_text(one.reason)}</summary>\n\n"
-                f"{fence}text\n{one.traceback}\n{fence}\n\n</details>"
-            )
-    return "\n\n".join(part for part in parts if part) + "\n"
+FIGURES = "figures"
+"""Folder with the figures, beside a document that does not have them inside."""
+JSON_FORMAT = 1
+_LATEX = str.maketrans(
+    {mark: "\\" + mark for mark in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}"}
+    | {">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "–": "--", "−": "$-$"}
+    | {"±": r"$\pm$", "·": r"$\cdot$", "×": r"$\times$", "α": r"$\alpha$", "β": r"$\beta$"}
+    | {"≥": r"$\geq$", "≤": r"$\leq$", "√": r"$\surd$"}
+)
 
 
-def latex_document(content: Content, figures: str | None = None) -> str:
-    """A document to compile as it is, or to take tables from; `figures` as for markdown."""
-    parts = [
-        "\\documentclass{article}\n\\usepackage[utf8]{inputenc}\n\\usepackage[T1]{fontenc}\n\\usepackage{textcomp}\n"
-        "\\usepackage[a4paper,landscape,margin=15mm]{geometry}\n\\usepackage{booktabs,adjustbox,graphicx}",
-        rf"\title{{{TITLE}}}" + "\n" + r"\date{}",
-        r"\begin{document}" + "\n" + r"\maketitle",
-        "\n".join(latex_text(sentence) for sentence in content.summary),
-    ]
-    if content.tables:
-        parts += [r"\section{Tables}", "\n".join(latex_text(line) for line in content.reading)]
-        parts += [latex(table).rstrip() for table in content.tables]
-    if (figures and content.pictures) or content.remarks:
-        parts += [r"\clearpage", r"\section{Figures}"]
-        if figures:
-            parts += [
-                f"\\begin{{figure}}[htbp]\n\\centering\n\\includegraphics[width=.6\\linewidth]{{{figures}/{one.key}.png}}\n"
-                f"\\caption{{{latex_text(one.caption)}}}\n\\label{{fig:{one.key}}}\n\\end{{figure}}"
-                for one in content.pictures
-            ]
-        parts += [latex_text(remark) for remark in content.remarks]
-    parts.append(r"\clearpage")
-    if content.protocol:
-        lines = "\n".join(f"\\item {latex_text(name)}: {latex_text(value)}" for name, value in content.protocol)
-        parts += [r"\section{Protocol}", f"\\begin{{itemize}}\n{lines}\n\\end{{itemize}}"]
-    parts += [latex(table).rstrip() for table in content.protocol_tables]
-    if content.versions:
-        parts += [r"\section{Versions}", ", ".join(f"{latex_text(a)} {latex_text(b)}" for a, b in content.versions)]
-    if content.failures:
-        parts.append(r"\section{Failures}")
-        for one in content.failures:
-            lines = r" \\" + "\n"
-            text = lines.join(_code(line) for line in one.traceback.splitlines() if line.strip())
-            parts.append(
-                f"\\paragraph{{{latex_text(one.what)}}} {latex_text(one.reason)}\n\n"
-                f"{{\\footnotesize\\ttfamily\\raggedright\\noindent {text}\\par}}"
-            )
-    parts.append(r"\end{document}")
-    return "\n\n".join(part for part in parts if part) + "\n"
+def html_document(content: Content) -> str:
+    """One page with its figures inside."""
+    return _render("report.html", content, lambda text: html.escape(printable(text)))
+
+
+def markdown_document(content: Content) -> str:
+    """GitHub's flavour; groups of columns become part of their names."""
+    return _render("report.md", content, markdown_text)
+
+
+def latex_document(content: Content) -> str:
+    """A document to compile as it is, or to take tables from."""
+    syntax = {"block_start_string": "<%", "block_end_string": "%>"}  # LaTeX has braces of its own.
+    syntax |= {"variable_start_string": "<<", "variable_end_string": ">>"}
+    return _render("report.tex", content, latex_text, **syntax)
+
+
+def csv_document(table: Table) -> str:
+    """RFC 4180 with a header; empty where there is nothing."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([column.full_name for column in table.columns])
+    writer.writerows(table.rows)
+    return text.getvalue()
 
 
 def json_document(content: Content) -> str:
-    """Unrounded figures, for programs."""
+    """Everything, for programs."""
+    names = [column.name for column in content.cells.columns]
     return json.dumps(
         {
-            "format": FORMAT,
+            "format": JSON_FORMAT,
             "summary": content.summary,
             "reading": content.reading,
-            "cells": [_record(content, row) for row in content.cells.rows],
-            "tables": [as_json(table) for table in content.tables],
+            "cells": [dict(zip(names, row, strict=True)) for row in content.cells.rows],
+            "tables": [_as_json(table) for table in content.tables],
             "protocol": dict(content.protocol),
-            "protocol_tables": [as_json(table) for table in content.protocol_tables],
+            "protocol_tables": [_as_json(table) for table in content.protocol_tables],
             "versions": dict(content.versions),
             "failures": [{"what": one.what, "traceback": one.traceback} for one in content.failures],
         },
@@ -104,19 +79,61 @@ def json_document(content: Content) -> str:
     )
 
 
-def _record(content: Content, row: tuple[object, ...]) -> dict[str, object]:
-    return {column.name: value for column, value in zip(content.cells.columns, row, strict=True)}
+def markdown_text(text: object) -> str:
+    r"""Escaped, on one line.
+
+    >>> markdown_text("<b>|a_b*")
+    '&lt;b&gt;\\|a\\_b\\*'
+    """
+    return _tag_text(re.sub(r"([\\`*_\[\]|$#])", r"\\\1", str(text)))
 
 
-def _fence(text: str) -> str:
-    """Longer than any run of backticks inside."""
-    return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+def latex_text(text: object) -> str:
+    r"""Escaped, on one line.
+
+    >>> latex_text("95 % ± of a_b")
+    '95 \\% $\\pm$ of a\\_b'
+    """
+    return printable(" ".join(str(text).split())).translate(_LATEX)
+
+
+def _render(template: str, content: Content, escape: Callable[[str], str], **syntax: Any) -> str:
+    """Fill a template. Every value is escaped, but for what is marked safe and what macros made."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **syntax,
+    )
+    environment.filters |= {"printable": printable, "fence": _fence, "code": _code}
+    environment.filters["tag"] = lambda text: Markup(_tag_text(text))
+    return environment.get_template(template).render(content=content, title=TITLE, figures=FIGURES)
+
+
+def _as_json(table: Table) -> dict[str, Any]:
+    return {
+        "key": table.key,
+        "title": table.title,
+        "columns": [{"name": one.name, "group": one.group, "kind": one.kind} for one in table.columns],
+        "rows": table.rows,
+        "best": table.best,
+        "notes": table.notes,
+    }
 
 
 def _tag_text(text: str) -> str:
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """On one line, escaped for an HTML element inside markdown."""
+    return html.escape(printable(" ".join(text.split())), quote=False)
 
 
-def _code(line: str) -> str:
-    indent = len(line) - len(line.lstrip())
-    return "~" * indent + latex_text(line)
+def _fence(text: str) -> Markup:
+    """Longer than any run of backticks in the text."""
+    return Markup("`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0)))
+
+
+def _code(line: str) -> Markup:
+    """A line of LaTeX with its indent."""
+    return Markup("~" * (len(line) - len(line.lstrip())) + latex_text(line))

@@ -1,29 +1,34 @@
 """Rows of a benchmark, summed up: per data set, and over data sets.
 
-Accuracies are in percent here. Three spreads are kept apart wherever they appear: the standard deviation of the
-tasks (ddof = 1), and the half width of the 95 % interval of their mean, t(0.975, n-1) std/√n by Student's t
-distribution; both need two tasks at least and are None otherwise. Averages over data sets never hide a gap: a set
-enters only when all its tasks have succeeded, and the sets left out are named.
+Accuracies are in percent here. Two spreads are kept apart: the standard deviation of the tasks (ddof = 1), and the
+half width of the 95 % interval of their mean, t(0.975, n-1) std/√n by Student's t distribution. Both need two tasks
+and are None otherwise. Averages over data sets never hide a gap: a set enters only when all its tasks have succeeded,
+and the sets left out are named.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import t as student
 
+from ..cell import Cell
 from ..published import CYCLES, MAIN, METHODS, OPTIMISERS, STANDARD_LOSS, STARTS
-from ..results import Cell, Row
+from ..results import Row
 
 CONFIDENCE = 0.95
+_Key = tuple[str, str, str, int]
+"""Data set, backbone, method, shots."""
+_Some = TypeVar("_Some", "Score", "Average")
 
 
 @dataclass(frozen=True)
-class Summary:
+class Score:
     """All tasks of one data set, backbone, method and number of shots."""
 
     dataset: str
@@ -33,7 +38,7 @@ class Summary:
     seeds: tuple[int, ...]
     """Tasks that succeeded."""
     missing: tuple[int, ...]
-    """Tasks that others have and this one has not, or that failed."""
+    """Tasks that failed, were planned and not run, or that other methods have."""
     accuracies: tuple[float, ...] = ()
     """In percent, in the order of `seeds`."""
     mean: float | None = None
@@ -49,7 +54,7 @@ class Summary:
     encode_seconds: float | None = None
     peak_mib: float | None = None
     parameter_count: int | None = None
-    """The largest of the tasks."""
+    """Largest over the tasks."""
     black_box: bool = True
     start_loss: float | None = None
     """Mean over tasks of the loss before any update, where a curve was kept."""
@@ -58,7 +63,7 @@ class Summary:
 
     @property
     def tasks(self) -> int:
-        """How many succeeded."""
+        """Number of tasks that succeeded."""
         return len(self.seeds)
 
     @property
@@ -75,20 +80,24 @@ class Average:
     method: str
     shots: int
     datasets: tuple[str, ...]
-    missing: tuple[Summary, ...]
+    missing: tuple[Score, ...]
     """Data sets left out, with what they lack."""
     mean: float | None = None
-    """Of the sets' means."""
+    """Mean of the sets' means."""
     deviation: float | None = None
     """Root mean square of the sets' standard deviations."""
     interval: float | None = None
     """Root mean square of the sets' 95 % half widths: what the paper's averages have behind ±."""
     interval_of_average: float | None = None
-    """Half width of the average itself: the sets' tasks are independent, so it is that root mean square over √sets."""
+    """Half width of the average itself: the sets' tasks are independent, so it is `interval` over √sets."""
     fit_seconds: float | None = None
     """Geometric mean of the sets' medians."""
     start_loss: float | None = None
     learning_rate: float | None = None
+    seeds: tuple[int, ...] = ()
+    """Tasks that all these sets have."""
+    accuracies: tuple[float, ...] = ()
+    """Mean over the sets of each of these tasks, in percent."""
 
     @property
     def complete(self) -> bool:
@@ -108,50 +117,60 @@ def half_width(values: Sequence[float]) -> float | None:
     return float(student.ppf((1 + CONFIDENCE) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
 
 
-def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> list[Summary]:
+def leads(one: Score | Average, other: Score | Average) -> bool:
+    """Whether one is better than another beyond noise: by a paired t test over the tasks that both have, at 5 %.
+
+    >>> one = Score("birds", "rn50", "A", 1, seeds=(1, 2, 3), missing=(), accuracies=(80.0, 70.0, 60.0))
+    >>> other = replace(one, accuracies=(79.0, 68.9, 59.1))
+    >>> leads(one, other), leads(other, one), leads(one, one)
+    (True, False, False)
+    """
+    theirs = dict(zip(other.seeds, other.accuracies, strict=True))
+    differences = [mine - theirs[seed] for seed, mine in zip(one.seeds, one.accuracies, strict=True) if seed in theirs]
+    width = half_width(differences)
+    return width is not None and float(np.mean(differences)) > width
+
+
+def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> list[Score]:
     """Sum up rows by data set, backbone, method and shots.
 
-    Each is expected to have the tasks that were planned for it. Without a plan it is expected to have every seed that
-    anything else with its backbone and shots has, ablations and the comparison apart. Rows that share a name but not
-    their parameters are not mixed: see `distinct`.
+    Each score is expected to have the tasks that were planned for it. Without a plan it is expected to have every seed
+    that any other with its backbone and shots has; ablations and the comparison are apart. Rows that share a name but
+    not their parameters are not mixed: see `distinct`.
     """
     wanted = list(planned)
     good = [row for row in rows if row.status == "ok" and row.accuracy is not None]
     cells = [row.cell for row in good] + [row.cell for row in failed] + wanted
     names = distinct(cells)
+
+    def key_of(cell: Cell) -> _Key:
+        return cell.dataset, cell.backbone, names[cell.key], cell.shots
+
     seeds: dict[tuple[object, ...], set[int]] = {}
-    groups: dict[tuple[str, str, str, int], list[Row]] = {}
-    rates: dict[tuple[str, str, str, int], float | None] = {}
+    groups: dict[_Key, list[Row]] = {}
+    rates: dict[_Key, float | None] = {}
     for cell in cells:
-        key = (cell.dataset, cell.backbone, names[cell.key], cell.shots)
+        key = key_of(cell)
         groups.setdefault(key, [])
         rates.setdefault(key, rate_of(cell))
         seeds.setdefault(key if wanted else _company(key, rates[key]), set()).add(cell.seed)
     for row in good:
-        groups[row.cell.dataset, row.cell.backbone, names[row.cell.key], row.cell.shots].append(row)
+        groups[key_of(row.cell)].append(row)
     found = [
-        _summary(key, members, seeds[key if wanted else _company(key, rates[key])], rates[key])
+        _score(key, members, seeds[key if wanted else _company(key, rates[key])], rates[key])
         for key, members in groups.items()
     ]
-    places = [keys_of(found, "backbone"), keys_of(found, "dataset"), in_order(keys_of(found, "method"))]
-    return sorted(
-        found,
-        key=lambda one: (
-            places[0].index(one.backbone),
-            places[1].index(one.dataset),
-            places[2].index(one.method),
-            one.shots,
-        ),
-    )
+    sets = keys_of(found, "dataset")
+    return _sorted(found, lambda one: sets.index(one.dataset))
 
 
-def average(summaries: Iterable[Summary], *, together: bool = False) -> list[Average]:
+def average(scores: Iterable[Score], *, together: bool = False) -> list[Average]:
     """Average over data sets, for each backbone, method and number of shots.
 
-    A data set counts as missing for a method when any other method of that backbone has it; ablations are among
-    themselves, unless `together`.
+    A data set is missing for a method if any other method of that backbone has it. Ablations are compared only among
+    themselves, or with all others if `together`.
     """
-    found = list(summaries)
+    found = list(scores)
     sets: dict[tuple[str, bool], dict[str, None]] = {}
     seeds: dict[tuple[str, bool, int], set[int]] = {}
     for one in found:
@@ -163,21 +182,20 @@ def average(summaries: Iterable[Summary], *, together: bool = False) -> list[Ave
     for backbone, method, shots, main in dict.fromkeys(
         (one.backbone, one.method, one.shots, together or is_main(one)) for one in found
     ):
-        nothing = Summary("", backbone, method, shots, (), tuple(sorted(seeds[backbone, main, shots])))
+        nothing = Score("", backbone, method, shots, (), tuple(sorted(seeds[backbone, main, shots])))
         members = [
             by_key.get((backbone, method, shots, name), replace(nothing, dataset=name)) for name in sets[backbone, main]
         ]
         averages.append(_average(backbone, method, shots, members))
-    places = keys_of(averages, "backbone"), in_order(keys_of(averages, "method"))
-    return sorted(averages, key=lambda one: (places[0].index(one.backbone), places[1].index(one.method), one.shots))
+    return _sorted(averages)
 
 
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     """The name of each cell's method, by the cell's key.
 
-    It is the plan's name, unless rows of one backbone and method differ in their settings, or those of one data set in
-    what it was; those get a number behind it, since a mean over them would be a mean of different things. A number
-    stands for the same settings in all data sets and at all numbers of shots.
+    It is the plan's name. Rows of one backbone and method with different settings, or of one data set with different
+    descriptions, get a number behind it: a mean over them would be a mean of different things. A number stands for the
+    same settings in all data sets and at all numbers of shots.
     """
     variants: dict[tuple[str, ...], list[str]] = {}
 
@@ -200,7 +218,7 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     return names
 
 
-def is_main(one: Summary | Average) -> bool:
+def is_main(one: Score | Average) -> bool:
     """Whether it belongs to the comparison, rather than to an ablation or a sweep of learning rates."""
     return _is_main(one.method, one.learning_rate)
 
@@ -211,7 +229,7 @@ def plan_name(method: str) -> str:
 
 
 def rate_of(cell: Cell) -> float | None:
-    """The learning rate that a cell of LP++ sets to a number; other methods have one always."""
+    """The learning rate of a cell of LP++ that sets it to a number; None for other methods, which always have one."""
     if cell.estimator != "LPPlusPlus":
         return None
     rate = cell.parameters.get("learning_rate")
@@ -233,6 +251,16 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return sorted(methods, key=lambda name: known.get(name, len(known)))
 
 
+def in_shots(n: int) -> str:
+    """1 shot, 2 shots."""
+    return f"{n} shot{'s' * (n != 1)}"
+
+
+def on_sets(sets: Sequence[str]) -> str:
+    """The data sets of an accuracy, in words."""
+    return sets[0] if len(sets) == 1 else f"average of {len(sets)} data sets"
+
+
 def _is_main(method: str, rate: float | None) -> bool:
     name = plan_name(method)
     if name in MAIN:
@@ -241,16 +269,24 @@ def _is_main(method: str, rate: float | None) -> bool:
     return not ablation and rate is None
 
 
-def _company(key: tuple[str, str, str, int], rate: float | None) -> tuple[object, ...]:
-    """Those who are expected to have the same tasks."""
+def _sorted(found: list[_Some], place: Callable[[_Some], int] = lambda one: 0) -> list[_Some]:
+    """By backbone, by `place`, by method in the paper's order and by shots."""
+    backbones, methods = keys_of(found, "backbone"), in_order(keys_of(found, "method"))
+    return sorted(
+        found, key=lambda one: (backbones.index(one.backbone), place(one), methods.index(one.method), one.shots)
+    )
+
+
+def _company(key: _Key, rate: float | None) -> tuple[object, ...]:
+    """What all scores have in common that are expected to have the same tasks."""
     _, backbone, method, shots = key
     return backbone, shots, _is_main(method, rate)
 
 
-def _summary(key: tuple[str, str, str, int], rows: list[Row], expected: set[int], rate: float | None) -> Summary:
+def _score(key: _Key, rows: list[Row], expected: set[int], rate: float | None) -> Score:
     rows = sorted(rows, key=lambda row: row.cell.seed)
     seeds = tuple(row.cell.seed for row in rows)
-    empty = Summary(*key, seeds=seeds, missing=tuple(sorted(expected - set(seeds))), learning_rate=rate)
+    empty = Score(*key, seeds=seeds, missing=tuple(sorted(expected - set(seeds))), learning_rate=rate)
     if not rows:
         return empty
     values = tuple(100 * row.accuracy for row in rows if row.accuracy is not None)
@@ -274,7 +310,7 @@ def _summary(key: tuple[str, str, str, int], rows: list[Row], expected: set[int]
     )
 
 
-def _average(backbone: str, method: str, shots: int, members: list[Summary]) -> Average:
+def _average(backbone: str, method: str, shots: int, members: list[Score]) -> Average:
     whole = [one for one in members if one.complete]
     missing = tuple(one for one in members if not one.complete)
     rate = next((one.learning_rate for one in members if one.learning_rate is not None), None)
@@ -283,6 +319,7 @@ def _average(backbone: str, method: str, shots: int, members: list[Summary]) -> 
     if not whole:
         return empty
     interval = _root_mean_square([one.interval for one in whole])
+    tasks = _common_tasks(whole)
     times = [one.fit_seconds for one in whole if one.fit_seconds]
     starts = [one.start_loss for one in whole if one.start_loss is not None]
     return replace(
@@ -293,7 +330,16 @@ def _average(backbone: str, method: str, shots: int, members: list[Summary]) -> 
         interval_of_average=None if interval is None else interval / float(np.sqrt(len(whole))),
         fit_seconds=float(np.exp(np.mean(np.log(times)))) if len(times) == len(whole) else None,
         start_loss=_mean(starts) if len(starts) == len(whole) else None,
+        seeds=tuple(tasks),
+        accuracies=tuple(tasks.values()),
     )
+
+
+def _common_tasks(scores: Sequence[Score]) -> dict[int, float]:
+    """The tasks that all of these have, and the mean accuracy of each."""
+    tasks = [dict(zip(one.seeds, one.accuracies, strict=True)) for one in scores]
+    common = [seed for seed in tasks[0] if all(seed in known for known in tasks)]
+    return {seed: float(np.mean([known[seed] for known in tasks])) for seed in common}
 
 
 def _mean(values: Sequence[float]) -> float | None:

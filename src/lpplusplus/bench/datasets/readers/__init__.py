@@ -1,18 +1,18 @@
-"""Layouts of data sets on disk, one file each."""
+"""Layouts of data sets on disk. A new layout is a file here, with a `READER`, and its name in `LAYOUTS`."""
 
-from .aircraft_lists import AIRCRAFT_LISTS
+from importlib import import_module
+
 from .base import Reader
-from .feature_file import FEATURE_FILE
-from .folder_per_class import FOLDER_PER_CLASS
-from .imagenet import IMAGENET, IMAGENET_SHIFT
-from .split_json import SPLIT_JSON
 
-READERS: dict[str, Reader] = {
-    "split-json": SPLIT_JSON,
-    "aircraft-lists": AIRCRAFT_LISTS,
-    "imagenet": IMAGENET,
-    "imagenet-shift": IMAGENET_SHIFT,
-    "folder-per-class": FOLDER_PER_CLASS,
-    "feature-file": FEATURE_FILE,
-}
+LAYOUTS = (
+    "split_json",
+    "aircraft_lists",
+    "imagenet",
+    "imagenet_shift",
+    "folder_per_class",
+    "feature_file",
+)
+"""Files of this folder; a catalog entry has the name in `reader`, with "-" for "_"."""
+
+READERS: dict[str, Reader] = {name.replace("_", "-"): import_module(f".{name}", __package__).READER for name in LAYOUTS}
 """Every reader by the name that a catalog entry has in `reader`."""

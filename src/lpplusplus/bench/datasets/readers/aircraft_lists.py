@@ -7,53 +7,52 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..splits import PARTS, DataSetError, Part, Splits
-from .base import Reader, lines, safe_path
+from ..splits import PARTS, DatasetError, ImageSplits, Part
+from .base import Reader, lines, safe_path, table, text
 
 if TYPE_CHECKING:
-    from ..catalog import DataSet
+    from ..catalog import Entry
 
 
-def read(dataset: DataSet, root: Path) -> Splits:
-    """Parse and check the lists; whether the images are there is not asked here."""
-    folder = root / dataset.folder
-    path = folder / dataset.options["names"]
+def read(entry: Entry, root: Path) -> ImageSplits:
+    """Read and check the lists, without looking for the images."""
+    folder = root / entry.folder
+    path = folder / entry.options["names"]
     labels = {name: label for label, (_, name) in enumerate(lines(path))}
     if len(labels) < 2 or len(labels) < len(lines(path)):
-        raise DataSetError(f"{path} must have two class names or more, one a line and all different.")
-    parts = {name: _part(dataset, folder, file, labels) for name, file in dataset.options["lists"].items()}
+        raise DatasetError(f"{path} must have two class names or more, one a line and all different.")
+    parts = {name: _part(entry, folder, file, labels) for name, file in entry.options["lists"].items()}
     classes = tuple(labels)
-    return Splits(dataset.name, classes, dataset.renamed(classes), dataset.templates, **parts)
+    return ImageSplits(entry.name, classes, entry.renamed(classes), entry.templates, **parts)
 
 
-def _part(dataset: DataSet, folder: Path, file: str, known: dict[str, int]) -> Part:
+def _part(entry: Entry, folder: Path, file: str, known: dict[str, int]) -> Part:
     files, labels = [], []
     for number, line in lines(folder / file):
         image, _, name = line.partition(" ")
         where = f"{folder / file}, line {number}"
         if name not in known:
-            raise DataSetError(f"{where}: {name!r} is not in {dataset.options['names']}.")
-        files.append(safe_path(image, where) + dataset.options.get("suffix", ""))
+            raise DatasetError(f"{where}: {name!r} is not in {entry.options['names']}.")
+        files.append(safe_path(image, where) + entry.options.get("suffix", ""))
         labels.append(known[name])
     if not files:
-        raise DataSetError(f"{folder / file} lists no images.")
-    return Part(folder / dataset.options.get("images", "."), tuple(files), np.array(labels, np.intp))
+        raise DatasetError(f"{folder / file} lists no images.")
+    return Part(folder / entry.options.get("images", "."), tuple(files), np.array(labels, np.intp))
 
 
-def check(dataset: DataSet) -> None:
-    """Raise unless the lists are those of train, test and perhaps val."""
-    if not {"train", "test"} <= dataset.options["lists"].keys() <= set(PARTS):
-        raise DataSetError(f"{dataset.name}: lists must name the files of train, test and, if there is one, val.")
-
-
-def _needs(dataset: DataSet) -> list[tuple[str, ...]]:
-    check(dataset)
-    options = dataset.options
+def _needs(entry: Entry) -> list[tuple[str, ...]]:
+    options = entry.options
+    if not {"train", "test"} <= options["lists"].keys() <= set(PARTS):
+        raise DatasetError(f"{entry.name}: lists must name the files of train, test and, if there is one, val.")
     files = [options.get("images", "."), options["names"], *options["lists"].values()]
-    return [(dataset.below(file),) for file in files]
+    return [(entry.below(file),) for file in files]
 
 
-AIRCRAFT_LISTS = Reader(
-    {"images": str, "suffix": str, "names": str, "lists": dict}, ("names", "lists"), _needs, read, listed=True
+READER = Reader(
+    {"images": safe_path, "suffix": text, "names": safe_path, "lists": table(safe_path)},
+    ("names", "lists"),
+    _needs,
+    read,
+    listed=True,
 )
 """Keys: `names`, the file of class names; `lists`, a file for each split; `images`, their folder; `suffix` of names."""

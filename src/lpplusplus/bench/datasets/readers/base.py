@@ -1,4 +1,4 @@
-"""What a reader is, and what all of them need: files that are where a list from outside says, and nowhere else."""
+"""What a reader is, and what all readers need: checks of catalog values, and files below a folder, nowhere else."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..splits import DataSetError, Splits
+from ..splits import DatasetError, ImageSplits
 
 if TYPE_CHECKING:
-    from ..catalog import DataSet
+    from ..catalog import Entry
 
-Options: TypeAlias = Mapping[str, Any]
+Check: TypeAlias = Callable[[Any, str], object]
+"""Raises `DatasetError` for a value that a key of a catalog entry cannot have; the text says where the value is."""
 
 
 @dataclass(frozen=True)
@@ -23,32 +24,58 @@ class Reader:
     Attributes
     ----------
     keys
-        Keys of a catalog entry that this layout has besides the common ones, and the type of each:
-        `str`, `bool`, or `dict` for a table of strings.
+        Keys of a catalog entry that this layout adds to the common ones, each with the check of its value.
     required
-        Those of them that an entry must have.
+        Keys that an entry of this layout must have.
     needs
-        Files and folders that must be there, relative to the root of all data sets; of those in one tuple, one.
+        Files and folders that must exist, relative to the root of all data sets; of the paths in one tuple, one must.
+        Raises `DatasetError` for keys that contradict each other.
     read
-        Reads a data set below the root of all data sets.
+        Reads a data set below the root of all data sets; None for a layout of embeddings instead of images.
     listed
-        Whether images are named by a list, so that some of them may not be there.
+        Whether images are named by a list, so that some of them may be missing.
     """
 
-    keys: Mapping[str, type]
+    keys: Mapping[str, Check]
     required: tuple[str, ...]
-    needs: Callable[[DataSet], list[tuple[str, ...]]]
-    read: Callable[[DataSet, Path], Splits]
+    needs: Callable[[Entry], list[tuple[str, ...]]]
+    read: Callable[[Entry, Path], ImageSplits] | None
     listed: bool = False
 
 
+def _of_type(kind: type, words: str) -> Check:
+    def check(value: Any, where: str) -> None:
+        if type(value) is not kind:
+            raise DatasetError(f"{where}: expected {words}, found {value!r}.")
+
+    return check
+
+
+text, flag, whole_number, a_list = (
+    _of_type(kind, words)
+    for kind, words in ((str, "text"), (bool, "true or false"), (int, "a whole number"), (list, "a list"))
+)
+
+
+def table(check: Check) -> Check:
+    """Check of a table whose values pass `check`."""
+    is_table = _of_type(dict, "a table")
+
+    def check_all(value: Any, where: str) -> None:
+        is_table(value, where)
+        for item in value.values():
+            check(item, where)
+
+    return check_all
+
+
 def safe_path(text: Any, where: str) -> str:
-    """A path from a file that others wrote, if it leads to somewhere below where it starts.
+    """A path from a file that others wrote, without "." and double "/"; refused if it could lead out of its folder.
 
     Raises
     ------
-    DataSetError
-        For an absolute path, one with "..", a Windows drive, a backslash or a null character.
+    DatasetError
+        For an absolute path, or one with "..", a Windows drive, a backslash or a null character.
 
     Examples
     --------
@@ -56,10 +83,10 @@ def safe_path(text: Any, where: str) -> str:
     'banded/banded_0133.jpg'
     """
     if not isinstance(text, str) or not text:
-        raise DataSetError(f"{where}: {text!r} is not a path.")
+        raise DatasetError(f"{where}: {text!r} is not a path.")
     odd = "\0" in text or "\\" in text or text.startswith("/") or bool(PureWindowsPath(text).anchor)
     if odd or ".." in text.split("/"):
-        raise DataSetError(f"{where}: {text!r} is refused: a path must be relative, with '/', and without '..'.")
+        raise DatasetError(f"{where}: {text!r} is refused: a path must be relative, with '/', and without '..'.")
     return "/".join(piece for piece in text.split("/") if piece not in ("", ".")) or "."
 
 
@@ -68,19 +95,19 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise DataSetError(f"{path} cannot be read ({error.strerror or error}).") from error
+        raise DatasetError(f"{path} cannot be read ({error.strerror or error}).") from error
     except UnicodeDecodeError as error:
-        raise DataSetError(f"{path} is not text in UTF-8 ({error}).") from error
+        raise DatasetError(f"{path} is not text in UTF-8 ({error}).") from error
 
 
 def lines(path: Path) -> list[tuple[int, str]]:
-    """Lines that are not blank, without white space around them, each with its number."""
+    """Number and text of each line that is not blank, without white space around it."""
     stripped = ((number, line.strip()) for number, line in enumerate(read_text(path).split("\n"), start=1))
     return [(number, line) for number, line in stripped if line]
 
 
 def listing(folder: Path) -> tuple[list[str], list[str]]:
-    """Names of folders and of files in a folder, sorted, without hidden ones; no file is touched."""
+    """Sorted names of the folders and of the files in a folder, without hidden ones; no file is opened."""
     folders: list[str] = []
     files: list[str] = []
     try:
@@ -89,5 +116,5 @@ def listing(folder: Path) -> tuple[list[str], list[str]]:
                 if not entry.name.startswith("."):
                     (folders if entry.is_dir() else files).append(entry.name)
     except OSError as error:
-        raise DataSetError(f"{folder} cannot be read ({error.strerror or error}).") from error
+        raise DatasetError(f"{folder} cannot be read ({error.strerror or error}).") from error
     return sorted(folders), sorted(files)

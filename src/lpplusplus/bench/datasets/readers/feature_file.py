@@ -1,36 +1,31 @@
-"""A catalog entry of published embeddings, a file for each backbone; `..features` reads the file itself."""
+"""A catalog entry of published embeddings, with a file for each encoder; `..features` reads the file itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from ..splits import DataSetError
-from .base import Reader
+from ..splits import DatasetError
+from .base import Reader, safe_path, table, text
 
 if TYPE_CHECKING:
-    from ..catalog import DataSet
+    from ..catalog import Entry
 
 
-def read(dataset: DataSet, root: Path) -> NoReturn:
-    """Raise: there are no images."""
-    raise DataSetError(f"{dataset.name} has embeddings in {root / dataset.folder}, not images: ask for its features.")
+def feature_path(entry: Entry, root: Path, encoder: str | None) -> Path:
+    """The file of an encoder; by default of the first."""
+    files = entry.options["files"]
+    if encoder is not None and encoder not in files:
+        raise DatasetError(f"{entry.name} has features of {', '.join(files)}, not of {encoder!r}.")
+    place: str = files[next(iter(files)) if encoder is None else encoder]
+    return root / entry.below(place)
 
 
-def feature_path(dataset: DataSet, root: Path, backbone: str | None) -> Path:
-    """The file of a backbone; that of the first unless told."""
-    files = dataset.options["files"]
-    if backbone is not None and backbone not in files:
-        raise DataSetError(f"{dataset.name} has features of {', '.join(files)}, not of {backbone!r}.")
-    place: str = files[next(iter(files)) if backbone is None else backbone]
-    return root / dataset.below(place)
+def _needs(entry: Entry) -> list[tuple[str, ...]]:
+    if not entry.options["files"]:
+        raise DatasetError(f"{entry.name}: files must name a file for each encoder.")
+    return [(entry.below(place),) for place in entry.options["files"].values()]
 
 
-def _needs(dataset: DataSet) -> list[tuple[str, ...]]:
-    if not dataset.options["files"]:
-        raise DataSetError(f"{dataset.name}: files must name a file for each backbone.")
-    return [(dataset.below(place),) for place in dataset.options["files"].values()]
-
-
-FEATURE_FILE = Reader({"files": dict, "prompt": str}, ("files",), _needs, read)
-"""Keys: `files`, a file for each backbone; `prompt`, which of its prompts to take unless told."""
+READER = Reader({"files": table(safe_path), "prompt": text}, ("files",), _needs, None)
+"""Keys: `files`, a file for each encoder; `prompt`, which of its prompts to take by default."""

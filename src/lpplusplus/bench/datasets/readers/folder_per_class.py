@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....sources import ImageSet, from_folder
-from ..splits import PARTS, DataSetError, Part, Splits
-from .base import Reader
+from ....images.sources import ImageSet, from_folder
+from ..splits import PARTS, DatasetError, ImageSplits, Part
+from .base import Reader, safe_path
 
 if TYPE_CHECKING:
-    from ..catalog import DataSet
+    from ..catalog import Entry
 
 
-def read(dataset: DataSet, root: Path) -> Splits:
+def read(entry: Entry, root: Path) -> ImageSplits:
     """All images below the class folders, which must be the same in every split; one pool if there are no splits."""
-    folders = {name: root / dataset.below(place) for name, place in _folders(dataset).items()}
+    folders = {name: root / entry.below(place) for name, place in _folders(entry).items()}
     found = {name: from_folder(folder, allow_empty=name == "val") for name, folder in folders.items()}
     classes = found["train"].classes
     for name, images in found.items():
         if images.problems:
-            raise DataSetError(str(images.problems[0]))
+            raise DatasetError(str(images.problems[0]))
         if images.classes != classes:
             odd = sorted(set(classes) ^ set(images.classes))
-            raise DataSetError(f"{folders[name]} and {folders['train']} have different classes (such as {odd[0]!r}): "
+            raise DatasetError(f"{folders[name]} and {folders['train']} have different classes (such as {odd[0]!r}): "
                                f"each split needs a folder for every class.")  # fmt: skip
     parts = {name: _part(folders[name], images) for name, images in found.items()}
-    return Splits(dataset.name, classes, dataset.renamed(classes), dataset.templates, **parts)
+    return ImageSplits(entry.name, classes, entry.renamed(classes), entry.templates, **parts)
 
 
 def _part(folder: Path, images: ImageSet) -> Part:
@@ -38,19 +38,19 @@ def _part(folder: Path, images: ImageSet) -> Part:
     return Part(folder, files, np.array(labels, np.intp))
 
 
-def _folders(dataset: DataSet) -> dict[str, str]:
-    options = dataset.options
+def _folders(entry: Entry) -> dict[str, str]:
+    options = entry.options
     given: dict[str, str] = {name: options[name] for name in PARTS if name in options}
     if not given:
         return {"train": options.get("images", ".")}
     if "images" in options or "train" not in given or "test" not in given:
-        raise DataSetError(f"{dataset.name}: give images, the folder of one pool, or train, test and perhaps val.")
+        raise DatasetError(f"{entry.name}: give images, the folder of one pool, or train, test and perhaps val.")
     return given
 
 
-def _needs(dataset: DataSet) -> list[tuple[str, ...]]:
-    return [(dataset.below(place),) for place in _folders(dataset).values()]
+def _needs(entry: Entry) -> list[tuple[str, ...]]:
+    return [(entry.below(place),) for place in _folders(entry).values()]
 
 
-FOLDER_PER_CLASS = Reader({"images": str, **dict.fromkeys(PARTS, str)}, (), _needs, read)
+READER = Reader({"images": safe_path, **dict.fromkeys(PARTS, safe_path)}, (), _needs, read)
 """Keys: `images`, the folder of one pool; or `train`, `test` and perhaps `val`."""

@@ -1,4 +1,4 @@
-"""The benchmark as pictures, one file a kind. Needs matplotlib; the rank diagram also needs autorank."""
+"""The benchmark as figures, one file per kind. Needs matplotlib; the rank diagram also needs autorank."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...results import Row
-from ..keys import own_keys
-from ..statistics import Summary, average, is_main, keys_of
+from ..statistics import Score, average, is_main, keys_of, on_sets
+from ..table import own_keys
 from .accuracy import shots_figure, time_figure
 from .descent import curve_figures, rate_figure
-from .drawing import Picture, house_style, method_styles, on_sets
+from .drawing import Plot, house_style, method_styles
 from .ranks import rank_figure
 
-__all__ = ["Picture", "make_figures"]
+__all__ = ["Plot", "make_figures"]
 
 
-def make_figures(rows: Sequence[Row], summaries: Sequence[Summary]) -> tuple[list[Picture], list[str]]:
+def make_figures(rows: Sequence[Row], scores: Sequence[Score]) -> tuple[list[Plot], list[str]]:
     """All figures that the rows allow, and remarks on those that they do not."""
-    pictures: list[Picture | None] = []
+    plots: list[Plot | None] = []
     remarks: list[str] = []
-    styles = method_styles(keys_of(summaries, "method"))
-    backbones = keys_of(summaries, "backbone")
+    styles = method_styles(keys_of(scores, "method"))
+    backbones = keys_of(scores, "backbone")
     with house_style():
         for backbone in backbones:
-            ours = [one for one in summaries if one.backbone == backbone]
+            ours = [one for one in scores if one.backbone == backbone]
             main = [one for one in ours if is_main(one)]
             over = average(main)
             theirs = [row for row in rows if row.cell.backbone == backbone]
             where = f", {backbone}" if len(backbones) > 1 else ""
             sets = keys_of(main, "dataset")
-            pictures.append(time_figure(over, styles, on_sets(sets) + where))
+            plots.append(time_figure(over, styles, on_sets(sets) + where))
             if len(sets) > 1:
-                pictures.append(shots_figure(over, styles, on_sets(sets) + where, "shots-average"))
+                plots.append(shots_figure(over, styles, on_sets(sets) + where, "shots-average"))
             for name in sets:
                 chosen = [one for one in main if one.dataset == name]
-                pictures.append(shots_figure(chosen, styles, name + where, f"shots-{name}"))
-            pictures.append(rate_figure(theirs, where))
-            pictures += curve_figures(theirs, styles, where)
-        ranks, remark = rank_figure(summaries)
-        pictures.append(ranks)
+                plots.append(shots_figure(chosen, styles, name + where, f"shots-{name}"))
+            plots.append(rate_figure(theirs, where))
+            plots += curve_figures(theirs, styles, where)
+        ranks, remark = rank_figure(scores)
+        plots.append(ranks)
     remarks += [remark] if remark else []
-    drawn = [picture for picture in pictures if picture is not None]
-    keys = own_keys((picture.key for picture in drawn), "figure")
-    return [replace(picture, key=key) for picture, key in zip(drawn, keys, strict=True)], remarks
+    drawn = [plot for plot in plots if plot is not None]
+    keys = own_keys((plot.key for plot in drawn), "figure")
+    return [replace(plot, key=key) for plot, key in zip(drawn, keys, strict=True)], remarks

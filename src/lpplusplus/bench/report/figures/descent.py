@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...results import Row
-from ..statistics import half_width, in_order, rate_of
-from .drawing import (
-    BLUE,
-    RED,
-    Picture,
-    Style,
-    add_legend,
-    handle,
-    in_shots,
-    method_styles,
-    new_figure,
-    on_sets,
-    plain_line,
-)
+from ..statistics import half_width, in_order, in_shots, on_sets, rate_of
+from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, label, method_styles, new_figure
+
+LONG_FIT = 2000
+"""Updates beyond which the axis of updates is logarithmic."""
 
 
-def lipschitz_step(rows: Sequence[Row]) -> float | None:
+def rate_figure(rows: Sequence[Row], where: str) -> Plot | None:
+    """Gradient descent at fixed rates, with the Lipschitz step marked."""
+    sweep = _sweep(rows)
+    if sweep is None:
+        return None
+    fewest, by_rate, lipschitz = sweep
+    rates = list(by_rate)
+    figure, axes = new_figure(3.7)
+    means, bars = zip(*map(_mean_and_bar, by_rate.values()), strict=True)
+    axes.errorbar(rates, means, yerr=bars, color=BLUE, marker="o", markersize=6, linewidth=1.6, capsize=3)
+    legend = [(Style(BLUE, "o", "-", 1.6), "fixed rate")]
+    swept = [row for group in by_rate.values() for row in group]
+    if lipschitz:
+        legend.append(_draw_lipschitz(axes, lipschitz, recorded_step([*swept, *lipschitz])))
+    axes.set_xscale("log")
+    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.minorticks_off()
+    label(axes, "learning rate", "accuracy, %")
+    add_legend(figure, legend)
+    at = f"{in_shots(fewest)}, {on_sets(list(dict.fromkeys(row.cell.dataset for row in swept)))}{where}"
+    caption = f"Gradient descent at fixed learning rates and at the step that the curvature gives, {at}. {BARS}"
+    return Plot("rates", f"Gradient descent and its learning rate, {at}", caption, figure)
+
+
+def recorded_step(rows: Sequence[Row]) -> float | None:
     """The Lipschitz step of gradient descent, as fits recorded it; the median over tasks.
 
-    Histories count time in units of the visual block's curvature, so that a fit with a known rate tells the unit, and
-    a fit of the same task with the Lipschitz step then tells that step.
+    Histories count time in units of the visual block's curvature. A fit with a known rate tells the unit, and a fit of
+    the same task with the Lipschitz step then tells that step.
     """
     units = {}
     for row in rows:
@@ -43,123 +59,108 @@ def lipschitz_step(rows: Sequence[Row]) -> float | None:
     return float(np.median(steps)) if steps else None
 
 
-def rate_figure(rows: Sequence[Row], where: str) -> Picture | None:
-    """Gradient descent at fixed rates, with the Lipschitz step marked."""
-    descents = [row for row in rows if _is_descent(row) and row.accuracy is not None]
-    swept = [row for row in descents if rate_of(row.cell) is not None]
-    if len({rate_of(row.cell) for row in swept}) < 3:
-        return None
-    fewest = min(row.cell.shots for row in swept)
-    swept = [row for row in swept if row.cell.shots == fewest]
-    sets = list(dict.fromkeys(row.cell.dataset for row in swept))
-    # Of the same descent but for its rate: with another loss or start it would be another curve's point.
-    alike = {_but_for_rate(row) for row in swept}
-    lipschitz = [
-        row for row in descents if _is_lipschitz(row) and row.cell.shots == fewest and _but_for_rate(row) in alike
-    ]
-    rates = sorted({rate for row in swept if (rate := rate_of(row.cell)) is not None})
-    figure, axes = new_figure(3.7)
-    groups = [[row for row in swept if rate_of(row.cell) == rate] for rate in rates]
-    means, bars = zip(*(_mean_and_bar(group) for group in groups), strict=True)
-    axes.errorbar(rates, means, yerr=bars, color=BLUE, marker="o", markersize=6, linewidth=1.6, capsize=3)
-    handles = [(handle(Style(BLUE, "o", "-", 1.6)), "fixed rate")]
-    step = lipschitz_step([*swept, *lipschitz])
-    if lipschitz:
-        mean, bar = _mean_and_bar(lipschitz)
-        if step is None:
-            axes.axhline(mean, color=RED, linestyle="--", linewidth=1.4)
-            handles.append((plain_line(RED, "--"), "Lipschitz step (not recorded how long)"))
-        else:
-            axes.axvline(step, color=RED, linestyle="--", linewidth=1.4)
-            axes.errorbar([step], [mean], yerr=[bar], color=RED, marker="D", markersize=7, capsize=3, linestyle="none")
-            handles.append((handle(Style(RED, "D", "--", 1.4)), f"Lipschitz step ({step:.2g})"))
-    axes.set_xscale("log")
-    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
-    axes.minorticks_off()
-    axes.set(xlabel="learning rate", ylabel="accuracy, %")
-    axes.grid(True, color="0.9")
-    add_legend(figure, handles)
-    at = f"{in_shots(fewest)}, {on_sets(sets)}{where}"
-    caption = (
-        f"Gradient descent at fixed learning rates and at the step that the curvature gives, {at}. Bars are 95 % "
-        f"intervals of the mean over tasks."
-    )
-    return Picture("rates", f"Gradient descent and its learning rate, {at}", caption, figure)
-
-
-def curve_figures(rows: Sequence[Row], styles: dict[str, Style], where: str) -> list[Picture | None]:
+def curve_figures(rows: Sequence[Row], styles: dict[str, Style], where: str) -> list[Plot | None]:
     """Loss and validation accuracy along the fit, of the first data set, most shots and first task that kept them."""
     kept = [row for row in rows if len(row.curve.get("loss", ())) > 1 and rate_of(row.cell) is None]
     if not kept:
         return []
     dataset = kept[0].cell.dataset
-    inside = [row for row in kept if row.cell.dataset == dataset]
-    most = max(row.cell.shots for row in inside)
-    inside = [row for row in inside if row.cell.shots == most]
-    seed = min(row.cell.seed for row in inside)
-    chosen = {row.cell.method: row for row in inside if row.cell.seed == seed}
-    at = f"{in_shots(most)} of {dataset}, task {seed}{where}"
+    most, earliest = max((row.cell.shots, -row.cell.seed) for row in kept if row.cell.dataset == dataset)
+    task = (dataset, most, -earliest)
+    chosen = {row.cell.method: row for row in kept if (row.cell.dataset, row.cell.shots, row.cell.seed) == task}
+    at = f"{in_shots(most)} of {dataset}, task {-earliest}{where}"
+    losses = _curves(chosen, styles, ("loss",))
+    accuracies = _curves(chosen, styles, ("validation_accuracy", "held_out_accuracy"), 100.0)
     return [
+        _curve_figure("curves-loss", f"Loss along the fit, {at}", "loss on the support", losses),
         _curve_figure(
-            chosen, styles, ("loss",), 1.0, "loss on the support", f"Loss along the fit, {at}", "curves-loss"
-        ),
-        _curve_figure(
-            chosen,
-            styles,
-            ("validation_accuracy", "held_out_accuracy"),
-            100.0,
-            "validation accuracy, %",
-            f"Validation accuracy along the fit, {at}",
-            "curves-validation",
+            "curves-validation", f"Validation accuracy along the fit, {at}", "validation accuracy, %", accuracies
         ),
     ]
 
 
-def _curve_figure(
-    chosen: dict[str, Row],
-    styles: dict[str, Style],
-    columns: Sequence[str],
-    scale: float,
-    label: str,
-    title: str,
-    key: str,
-) -> Picture | None:
-    lines = {}
+class _Curve(NamedTuple):
+    """What is drawn of one method's fit."""
+
+    method: str
+    steps: list[float]
+    values: Any
+    kept: float | None
+    """The update or epoch that the method chose."""
+    style: Style
+
+
+def _curves(
+    chosen: dict[str, Row], styles: dict[str, Style], columns: Sequence[str], scale: float = 1.0
+) -> list[_Curve]:
+    """One curve per method: the first of these columns that its history has, against updates or epochs."""
+    curves = []
     for method in in_order(chosen):
         curve = chosen[method].curve
-        values = next((curve[name] for name in columns if curve.get(name)), None)
-        if values is not None and len(values) > 1:
+        values = next((curve[name] for name in columns if curve.get(name)), [])
+        if len(values) > 1:
             steps = curve.get("update") or curve.get("epoch") or []
-            lines[method] = steps if len(steps) == len(values) else [float(i) for i in range(len(values))], values
-    if not lines:
+            steps = steps if len(steps) == len(values) else [float(i) for i in range(len(values))]
+            style = styles.get(method) or method_styles([method])[method]
+            heights = scale * np.array([np.nan if value is None else value for value in values], dtype=float)
+            curves.append(_Curve(method, steps, heights, chosen[method].chosen, style))
+    return curves
+
+
+def _curve_figure(key: str, title: str, name: str, curves: Sequence[_Curve]) -> Plot | None:
+    if not curves:
         return None
     figure, axes = new_figure(3.9)
-    for place, (method, (steps, values)) in enumerate(lines.items()):
-        style = styles.get(method) or method_styles([method])[method]
-        heights = scale * np.array([np.nan if value is None else value for value in values], dtype=float)
+    for place, (_, steps, values, kept, style) in enumerate(curves):
         every = max(1, len(steps) // 8)
-        axes.plot(
-            steps,
-            heights,
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=style.width,
-            marker=style.marker,
-            markersize=5,
-            markevery=(place * every // max(1, len(lines)), every),
-        )
-        picked = chosen[method].chosen
-        if picked is not None and picked in steps:
-            axes.plot([picked], [heights[steps.index(picked)]], marker="o", markersize=12, mfc="none", mec=style.colour)
-    if max(steps[-1] for steps, _ in lines.values()) > 2000:
+        axes.plot(steps, values, markersize=5, markevery=(place * every // len(curves), every), **style.drawn())
+        if kept is not None and kept in steps:
+            axes.plot([kept], [values[steps.index(kept)]], marker="o", markersize=12, mfc="none", mec=style.colour)
+    last = max(curve.steps[-1] for curve in curves)
+    if last > LONG_FIT:
         axes.set_xscale("symlog", linthresh=10)
-        ticks = [0, *(10**power for power in range(1, 6) if 10**power <= max(s[-1] for s, _ in lines.values()))]
+        ticks = [0, *(10**power for power in range(1, 6) if 10**power <= last)]
         axes.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
         axes.minorticks_off()
-    axes.set(xlabel="updates or epochs", ylabel=label)
-    axes.grid(True, color="0.9")
-    add_legend(figure, [(handle(styles.get(method) or method_styles([method])[method]), method) for method in lines])
-    return Picture(key, title, f"{title}. A ring is the update that was kept.", figure)
+    label(axes, "updates or epochs", name)
+    add_legend(figure, [(curve.style, curve.method) for curve in curves])
+    return Plot(key, title, f"{title}. A ring is the update that was kept.", figure)
+
+
+def _sweep(rows: Sequence[Row]) -> tuple[int, dict[float, list[Row]], list[Row]] | None:
+    """The fewest shots, the descents there by rate, and those with the Lipschitz step; None for less than three rates.
+
+    All are of the same descent but for the rate: with another loss or start it would be another curve's point.
+    """
+    descents = [row for row in rows if _is_descent(row) and row.accuracy is not None]
+    at_any_shots = _by_rate(descents)
+    if len(at_any_shots) < 3:
+        return None
+    fewest = min(row.cell.shots for group in at_any_shots.values() for row in group)
+    descents = [row for row in descents if row.cell.shots == fewest]
+    by_rate = _by_rate(descents)
+    alike = {_but_for_rate(row) for group in by_rate.values() for row in group}
+    return fewest, by_rate, [row for row in descents if _is_lipschitz(row) and _but_for_rate(row) in alike]
+
+
+def _by_rate(rows: Sequence[Row]) -> dict[float, list[Row]]:
+    groups: dict[float, list[Row]] = {}
+    for row in rows:
+        rate = rate_of(row.cell)
+        if rate is not None:
+            groups.setdefault(rate, []).append(row)
+    return dict(sorted(groups.items()))
+
+
+def _draw_lipschitz(axes: Any, rows: Sequence[Row], step: float | None) -> tuple[Style, str]:
+    """Mark the Lipschitz step, and return its entry in the legend."""
+    mean, bar = _mean_and_bar(rows)
+    if step is None:
+        axes.axhline(mean, color=RED, linestyle="--", linewidth=1.4)
+        return Style(RED, "", "--", 1.3), "Lipschitz step (not recorded how long)"
+    axes.axvline(step, color=RED, linestyle="--", linewidth=1.4)
+    axes.errorbar([step], [mean], yerr=[bar], color=RED, marker="D", markersize=7, capsize=3, linestyle="none")
+    return Style(RED, "D", "--", 1.4), f"Lipschitz step ({step:.2g})"
 
 
 def _mean_and_bar(rows: Sequence[Row]) -> tuple[float, float]:

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..statistics import in_order
+from ..table import printable
 
 BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 """Okabe and Ito's colours; their yellow is too light for a line on white and is darkened here."""
 MARKERS = ("^", "v", "P", "X", "*", "<", ">", "h", "p", "d")
+BARS = "Bars are 95 % intervals of the mean over tasks."
+"""End of a caption."""
 LONGEST = 27
 """Letters of a name that fit into a legend of two columns."""
 
@@ -33,6 +36,10 @@ class Style:
     line: Any
     width: float
 
+    def drawn(self) -> dict[str, Any]:
+        """For `plot`, `errorbar` and legends."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": self.line, "linewidth": self.width}
+
 
 _OWN = {
     "Zero-shot": Style("#777777", "_", (0, (3, 2)), 1.4),
@@ -43,14 +50,14 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class Picture:
+class Plot:
     """A figure, ready to be written."""
 
     key: str
     """Short name for files and links."""
     title: str
     caption: str
-    """What it shows, for those who cannot see it too."""
+    """What it shows, in words for those who cannot see it."""
     figure: Any
     """matplotlib's Figure."""
 
@@ -77,13 +84,13 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
     >>> len({(style.colour, style.marker) for style in styles.values()})
     3
     """
-    styles = {}
-    others = [method for method in in_order(methods) if method not in _OWN]
-    for place, method in enumerate(others):
+    others = [method for method in methods if method not in _OWN]
+    styles = dict(_OWN)
+    for place, method in enumerate(in_order(others)):
         turn, colour = divmod(place, len(OTHERS))
         line = ((0, (4, 1.5)), (0, (1, 1)), "-.", "-")[turn % 4]
         styles[method] = Style(OTHERS[colour], MARKERS[place % len(MARKERS)], line, 1.2)
-    return {method: _OWN[method] if method in _OWN else styles[method] for method in in_order(methods)}
+    return {method: styles[method] for method in in_order(methods)}
 
 
 @contextmanager
@@ -117,72 +124,40 @@ def new_figure(height: float) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def _render(picture: Picture, kind: str) -> bytes:
+def label(axes: Any, x: str, y: str) -> None:
+    """Name both axes and draw the grid."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(True, color="0.9")
+
+
+def _render(plot: Plot, kind: str) -> bytes:
     import matplotlib
 
     content = io.BytesIO()
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     # With a salt, equal figures are equal files.
-    with house_style(), matplotlib.rc_context({"svg.hashsalt": picture.key}), warnings.catch_warnings():
+    with house_style(), matplotlib.rc_context({"svg.hashsalt": plot.key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # The reader's own fonts will have it.
-        picture.figure.savefig(content, format=kind, dpi=200, metadata=metadata)
+        plot.figure.savefig(content, format=kind, dpi=200, metadata=metadata)
     return content.getvalue()
 
 
-def add_legend(figure: Any, entries: Sequence[tuple[Any, str]]) -> None:
+def add_legend(figure: Any, entries: Sequence[tuple[Style, str]]) -> None:
     """Below the axes, in two columns; the figure grows by what it needs."""
+    from matplotlib.lines import Line2D
+
     names = [shortened(name) for _, name in entries]
-    rows = -(-len(entries) // 2)
-    figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * rows)
+    figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * -(-len(entries) // 2))
     # Names are put in afterwards, for matplotlib leaves out those that begin with "_".
-    legend = figure.legend(
-        [handle for handle, _ in entries],
-        [str(place) for place in range(len(names))],
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-        fontsize=9,
-        handlelength=2.4,
-        columnspacing=1.2,
-        labelspacing=0.35,
-    )
+    look = {"frameon": False, "fontsize": 9, "handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.35}
+    places = [str(place) for place in range(len(names))]
+    lines = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]
+    legend = figure.legend(lines, places, loc="outside lower center", ncols=2, **look)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)
 
 
-def handle(style: Style, *, line: bool = True) -> Any:
-    """A method's entry in a legend."""
-    from matplotlib.lines import Line2D
-
-    return Line2D(
-        [],
-        [],
-        color=style.colour,
-        marker=style.marker,
-        markersize=6,
-        linestyle=style.line if line else "none",
-        linewidth=style.width,
-    )
-
-
-def plain_line(colour: str, line: Any) -> Any:
-    """A legend's entry for a line without markers."""
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, linestyle=line, linewidth=1.3)
-
-
-def on_sets(sets: Sequence[str]) -> str:
-    """What an accuracy is of."""
-    return sets[0] if len(sets) == 1 else f"average of {len(sets)} data sets"
-
-
 def shortened(name: str) -> str:
     """A name that fits into a legend."""
-    line = " ".join(name.split())
+    line = printable(" ".join(name.split()))
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-
-
-def in_shots(n: int) -> str:
-    """1 shot, 2 shots."""
-    return f"{n} shot{'s' * (n != 1)}"

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..statistics import Summary, in_order, is_main, keys_of
-from .drawing import BLUE, RED, Picture, new_figure, shortened
+from ..statistics import Score, in_order, is_main, keys_of
+from .drawing import BLUE, RED, Plot, new_figure, shortened
 
 LEAST_BLOCKS, LEAST_METHODS = 5, 3
-"""What autorank's Friedman test with Nemenyi's critical distance needs."""
+"""Smallest numbers that the Friedman test with Nemenyi's critical distance makes sense for."""
 
 
-def rank_figure(summaries: Sequence[Summary]) -> tuple[Picture | None, str]:
+def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
     """Mean ranks with Nemenyi's critical distance; a remark instead where there is too little to compare."""
-    main = [one for one in summaries if is_main(one) and one.complete]
+    main = [one for one in scores if is_main(one) and one.complete]
     methods = in_order(keys_of(main, "method"))
     table, blocks, what = _blocks(main, methods)
     if len(methods) < LEAST_METHODS or len(blocks) < LEAST_BLOCKS:
@@ -49,11 +49,14 @@ def rank_figure(summaries: Sequence[Summary]) -> tuple[Picture | None, str]:
     )
     if what != "data sets":
         caption += " Blocks of one data set are not independent, so that this distance is on the small side."
-    return Picture("ranks", "Ranks", caption, figure), ""
+    return Plot("ranks", "Ranks", caption, figure), ""
 
 
-def _blocks(main: Sequence[Summary], methods: Sequence[str]) -> tuple[dict[str, list[float]], list[object], str]:
-    """Accuracies by method, one a block that every method has: data sets where there are enough, else by shots too."""
+def _blocks(main: Sequence[Score], methods: Sequence[str]) -> tuple[dict[str, list[float]], list[object], str]:
+    """Accuracies of each method, one per block that every method has completed; the blocks; what they are, in words.
+
+    Blocks are data sets if there are enough of them, else data sets by shots.
+    """
     cells = {(one.method, one.dataset, one.backbone, one.shots): one.mean for one in main}
     whole = [
         key
@@ -73,7 +76,7 @@ def _blocks(main: Sequence[Summary], methods: Sequence[str]) -> tuple[dict[str, 
 
 
 def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
-    """Names in a column, best first, each with its rank on a line; bars join those that are not told apart."""
+    """Names in a column, best first, each with its rank on a line; bars join ranks that do not clearly differ."""
     order = sorted(ranks, key=lambda name: ranks[name])
     values = [ranks[name] for name in order]
     groups: list[tuple[int, int]] = []

@@ -1,0 +1,1 @@
+"""What all rooms stand on: the contract of a classifier, checks, arrays, threads, files."""

@@ -1,0 +1,191 @@
+"""The contract of all classifiers on embeddings, so that comparing them is a loop over a list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from . import backend, checks, model_file
+from .backend import Array
+from .input_checks import InputChecks
+from .parameters import Rule, check_parameters
+from .saved_state import SavedState
+from .softmax import softmax
+from .task import Task
+from .threads import rows_per_chunk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: ignore[misc]
+    """Base of all classifiers on embeddings.
+
+    A method writes `_fit_task`, which sets `history_`, `text_`, and `coef_` and `intercept_` or what its own `_logits`
+    needs. It writes `_count_parameters` if it trains other numbers than a linear probe. Everything else is inherited:
+    checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
+
+    A method declares, as class attributes, what its parameters may be (`parameter_rules`), what a file keeps of it
+    (`fitted_arrays`, `fitted_scalars`, `index_arrays`), and what it needs (`needs_torch`, `needs_places`, `black_box`).
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {}
+    """What each parameter may be; checked in `fit`."""
+    needs_torch: ClassVar[bool] = False
+    """Whether `fit` needs torch."""
+    needs_places: ClassVar[bool] = False
+    """Whether an image is given as the embeddings of its patches besides its own, (1 + L, D)."""
+    black_box: ClassVar[bool] = True
+    """Whether it is trained on embeddings alone, without access to the encoder."""
+
+    coef_: Array
+    intercept_: Array
+    text_: Array | None
+    metadata_: dict[str, Any]
+
+    def fit(
+        self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None
+    ) -> Self:
+        """Fit on a few labelled embeddings.
+
+        Parameters
+        ----------
+        X : (N, D) or (N, V, D) array
+            Image embeddings, or those of V views (augmentations) of each image: numpy or torch on any device, half,
+            single or double precision. Never changed.
+        y : (N,) array-like
+            Labels of any kind.
+        text : (K, D) array, optional
+            Class-name embeddings from the same model, in the order of `classes`. Without them the method does what it
+            can with the images alone; its own documentation says what.
+        classes : (K,) array-like, optional
+            All classes; by default the sorted labels. A class with text and no example keeps its text score.
+            scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the
+            classes, and the rows of `text`, in that order.
+        X_val, y_val : optional
+            Validation data for what the method chooses by itself. Its own documentation says what it does without.
+        """
+        with self._all_or_nothing():
+            self._check_parameters()
+            self._fit_task(self._check_task(X, y, text, classes, X_val, y_val))
+            self.__dict__.pop("metadata_", None)  # They were those of the classifier before.
+            return self
+
+    @abstractmethod
+    def _fit_task(self, task: Task) -> None:
+        """Set the fitted attributes from checked data."""
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was where something stops the fit: bad input, or Ctrl-C."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _check_parameters(self) -> None:
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_rules)
+
+    def _adopt(self, other: Self) -> Self:
+        """Take over what `_check_task` has set in `other`."""
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(other, name):
+                setattr(self, name, getattr(other, name))
+        return self
+
+    def _logits(self, X: Array) -> Array:
+        """Class scores of checked embeddings, (n, K), in the library and on the device of `X`."""
+        coef, intercept = (backend.like(part, X) for part in (self.coef_, self.intercept_))
+        X = backend.cast(X, coef.dtype)
+        if self.normalize:
+            X = backend.unit_rows(X)
+        z = X @ coef.T
+        z += intercept
+        return z
+
+    def _ready(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._check_images(X, "X", reset=False)
+        if self.text_ is not None:
+            checks.check_no_zero_rows(X, "X")
+        return X
+
+    def decision_function(self, X: Any) -> Array:
+        """Class scores before the softmax.
+
+        Parameters
+        ----------
+        X : (n, D) array
+            Embeddings, from the encoder that the support came from.
+
+        Returns
+        -------
+        (n, K) array; for two classes (n,), the score of the second minus that of the first, as in scikit-learn.
+        """
+        z = self._logits(self._ready(X))
+        return z[:, 1] - z[:, 0] if z.shape[1] == 2 else z
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, (n, K), in the order of `classes_`."""
+        z = self._logits(self._ready(X))
+        softmax(z, out=z)
+        return z
+
+    def predict(self, X: Any) -> Array:
+        """Most likely class of each image.
+
+        Labels come as a numpy array. For tensors they come as a tensor on the same device, if they are numbers.
+        """
+        X = self._ready(X)
+        xp = backend.namespace(X)
+        height = rows_per_chunk(len(self.classes_))
+        best = xp.concat([xp.argmax(self._logits(X[a : a + height, :]), axis=1) for a in range(0, X.shape[0], height)])
+        if backend.is_foreign(X) and self.classes_.dtype.kind in "iufb":
+            return backend.like(self.classes_, X)[best]
+        return self.classes_[backend.to_numpy(best)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy: the fraction of images classified correctly, weighted by `sample_weight`."""
+        answers, truth = backend.to_numpy(self.predict(X)), backend.to_numpy(y)
+        weights = None if sample_weight is None else backend.to_numpy(sample_weight)
+        return float(accuracy_score(truth, answers, sample_weight=weights))
+
+    @property
+    def parameter_count_(self) -> int:
+        """Number of trainable parameters."""
+        check_is_fitted(self)
+        return self._count_parameters()
+
+    def _count_parameters(self) -> int:
+        """`parameter_count_`; here that of a linear probe, with a bias or an α per class."""
+        return len(self.classes_) * (self.n_features_in_ + 1)
+
+    def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
+        """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.
+
+        Parameters
+        ----------
+        path
+            A file name; ".lpp" is usual.
+        metadata
+            Anything that JSON can hold, such as an encoder's fingerprint or prompts. `load` sets it as `metadata_`. By
+            default the `metadata_` that this classifier was loaded with.
+
+        Notes
+        -----
+        The file has all parameters, but for generators, callbacks, paths of checkpoints, and solvers from outside the
+        package, of which it has the name. A classifier trained by such a solver predicts when it is loaded; before it
+        is fitted again, its `solver` has to be set.
+        """
+        check_is_fitted(self)
+        model_file.save(self, path, metadata)

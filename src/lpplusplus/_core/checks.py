@@ -1,0 +1,207 @@
+"""Checks of single inputs. Every message names the array, the row where there is one, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, column_or_1d
+
+from . import backend
+from .backend import Array
+from .task import Task
+
+SKIPPED = {
+    "ensure_all_finite": False,
+    "ensure_min_samples": 0,
+    "ensure_min_features": 0,
+    "ensure_2d": False,
+    "allow_nd": True,
+}
+"""What scikit-learn need not check: our own errors name the array, the row and the remedy."""
+
+
+def check_numbers(X: Any, name: str) -> None:
+    """Raise for complex numbers and for strings."""
+    if "complex" in str(getattr(X, "dtype", "")):
+        raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
+    is_list = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    first = X[0] if is_list and len(X) else None
+    if isinstance(first, str | bytes):
+        raise ValueError(
+            f"{name} holds words ({first!r} comes first) where embeddings belong: embed them with the model that the "
+            f"images were embedded with, and pass one row of numbers for each."
+        )
+
+
+def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
+    """`X` as a two-dimensional finite array in working precision; `X` itself is not changed.
+
+    Lists and data frames become numpy arrays; a tensor stays a tensor on its device.
+    """
+    check_numbers(X, name)
+    X = backend.detached(X) if backend.is_foreign(X) else check_array(X, dtype="numeric", input_name=name, **SKIPPED)
+    if X.ndim != 2:
+        remedies = {
+            1: f"{name}[None, :] makes one embedding a batch of one",
+            3: f"{name}.mean(axis=1) makes several views of an image one embedding",
+        }
+        remedy = remedies.get(X.ndim, "a row for each image, a column for each dimension of its embedding")
+        raise ValueError(
+            f"{name} has {X.ndim} dimension(s) but must have 2, (images, embedding). Reshape your data: {remedy}."
+        )
+    for size, what in zip(X.shape, ("sample(s)", "feature(s)"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{name} is empty: it has 0 {what} (shape={tuple(X.shape)}) while a minimum of 1 is required: "
+                f"a row for each image, a column for each dimension of its embedding."
+            )
+    if dim is not None and X.shape[1] != dim:
+        raise ValueError(f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.")
+    check_finite(X, name)
+    return backend.cast(X, backend.working_dtype(X))
+
+
+def check_finite(X: Array, name: str) -> None:
+    """Raise for the first row with NaN or infinity."""
+    xp = backend.namespace(X)
+    if not xp.isdtype(X.dtype, "real floating"):
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = xp.sum(X)
+    if bool(xp.isfinite(total)):
+        return  # A finite sum has finite terms; the converse fails only where the sum overflows.
+    row, in_all = _first(~xp.all(xp.isfinite(X), axis=1))
+    if in_all:
+        kind = "NaN" if bool(xp.any(xp.isnan(X[row, :]))) else "infinity (inf)"
+        raise ValueError(
+            f"{name} contains {kind} in row {row} ({in_all} such row(s) in all): remove these rows, or embed them "
+            f"again; half-precision encoders overflow to infinity."
+        )
+
+
+def check_no_zero_rows(X: Array, name: str) -> None:
+    """Raise for the first row that is zero; where a row holds several embeddings, if any of them is."""
+    xp = backend.namespace(X)
+    zero = ~xp.any(X != 0, axis=-1)
+    if zero.ndim > 1:
+        zero = xp.any(zero.reshape(zero.shape[0], -1), axis=1)
+    row, in_all = _first(zero)
+    if in_all:
+        raise ValueError(
+            f"{name} is zero throughout row {row} ({in_all} such row(s) in all): a zero embedding has no direction to "
+            f"compare with text. Remove the row or embed it again."
+        )
+
+
+def check_lengths(X: Array, name: str) -> None:
+    """Raise for the first row whose squared length overflows."""
+    row, in_all = _first(~backend.namespace(X).isfinite(backend.squared_lengths(X)))
+    if in_all:
+        raise ValueError(
+            f"{name} has numbers in row {row} whose squares are too large for {X.dtype} ({in_all} such row(s) in all): "
+            f"scale the embeddings down, or leave normalize=False out."
+        )
+
+
+def _first(bad: Array) -> tuple[int, int]:
+    """The first row that is bad, and how many are."""
+    xp = backend.namespace(bad)
+    return int(xp.argmax(backend.cast(bad, xp.int8))), int(xp.count_nonzero(bad))
+
+
+def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
+    """`y` as a one-dimensional numpy array of labels of any kind."""
+    if backend.is_foreign(y):
+        y = backend.to_numpy(y)
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "f":
+        # scikit-learn's own check also warns of few images per class, which is the usual case here.
+        odd = np.flatnonzero(~np.isfinite(y) | (y != np.floor(y)))
+        if odd.size:
+            raise ValueError(
+                f"Unknown label type: continuous. {name} has {y[odd[0]]!r} in row {odd[0]}; labels must be strings, "
+                f"whole numbers or booleans."
+            )
+    if y.dtype.kind == "O":
+        _check_comparable(y, name)
+    if len(y) != n_rows:
+        raise ValueError(f"{name} has {len(y)} labels for {n_rows} rows: they must be of the same length.")
+    return np.asarray(y)
+
+
+def _check_comparable(y: np.ndarray[Any, Any], name: str) -> None:
+    """Raise for labels that are missing, or that cannot be sorted."""
+    for row, label in enumerate(y):
+        if _is_missing(label):
+            raise ValueError(
+                f"{name} has no label in row {row} ({label!r}): remove the rows without a label, or give them one."
+            )
+    try:
+        np.unique(y)
+    except TypeError:
+        row = next(i for i, label in enumerate(y) if type(label) is not type(y[0]))
+        raise ValueError(
+            f"{name} mixes labels of different types: {y[0]!r} in row 0, {y[row]!r} in row {row}. Make all of them "
+            f"strings or all of them numbers."
+        ) from None
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):  # pandas' NA is neither equal to itself nor different.
+        return True
+
+
+def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarray[Any, Any]:
+    """The classes in the order of the rows of `text`: as given, or the sorted labels."""
+    if classes is None:
+        labels = np.unique(y)
+        if text is not None and len(text) != len(labels):
+            raise ValueError(
+                f"text has {len(text)} rows but y has {len(labels)} different labels ({_some(labels)}). Row k of text "
+                f"must belong to class k of the sorted labels; name the classes with classes=[...] if some have no "
+                f"examples or the order differs."
+            )
+    else:
+        labels = np.array(backend.to_numpy(classes) if backend.is_foreign(classes) else classes)
+        if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
+            raise ValueError("classes must be a flat list of labels, each named once.")
+        if text is not None and len(text) != len(labels):
+            raise ValueError(f"text has {len(text)} rows for {len(labels)} classes: give one row per class.")
+    if len(labels) < 2:
+        raise ValueError(
+            f"y has {len(labels)} class ({_some(labels)}): a classifier needs at least 2 classes. Name the others with "
+            f"classes=[...] and text= if they have no examples yet."
+        )
+    return labels
+
+
+def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """Index of each label among `classes`."""
+    position = {label: index for index, label in enumerate(classes.tolist())}
+    try:
+        return np.array([position[label] for label in y.tolist()], dtype=np.int64)
+    except KeyError:
+        row = next(i for i, label in enumerate(y.tolist()) if label not in position)
+        raise ValueError(
+            f"{name} has the unknown label {_some(y[row : row + 1])} in row {row}; the classes are {_some(classes)}. "
+            f"Remove these rows or name the class in classes=[...]."
+        ) from None
+
+
+def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any], remedy: str = "pass text=") -> None:
+    """Raise for a class that nothing is known about: no example, and no text in use."""
+    missing = np.setdiff1d(np.arange(task.n_classes), backend.to_numpy(task.y))
+    if missing.size:
+        raise ValueError(
+            f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
+            f"all): remove it from classes=, or {remedy}."
+        )
+
+
+def _some(labels: Iterable[object]) -> str:
+    shown = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
+    return ", ".join(shown[:5]) + (f", … {len(shown)} in all" if len(shown) > 5 else "")

@@ -1,0 +1,45 @@
+"""Files that are complete or absent, and JSON with one text for each value."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name only when it is complete; an interrupted write leaves nothing behind."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
+    name = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(name, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, name, str(name)):
+            # A full disk names no file, and nobody knows `name`.
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise
+
+
+def canonical_json(value: Any, *, compact: bool = False) -> str:
+    """The one JSON text of a value, for digests; `compact` leaves out spaces, as embedding stores do.
+
+    >>> canonical_json({"b": 1, "a": [2, None]}), canonical_json({"b": 1, "a": [2, None]}, compact=True)
+    ('{"a": [2, null], "b": 1}', '{"a":[2,null],"b":1}')
+    """
+    separators = (",", ":") if compact else None
+    return json.dumps(value, sort_keys=True, separators=separators, allow_nan=False)

@@ -1,0 +1,217 @@
+"""One file per classifier: arrays in safetensors, everything else as JSON in its header. Nothing is ever unpickled.
+
+Format 1. The header's metadata has one entry, `lpplusplus`: a JSON object with `version` (1), `digest` (SHA-256 of the
+arrays and of `model`) and `model`: the estimator's name, its parameters, the classes and their dtype, scalar fitted
+attributes, and the user's own metadata. A solver given as an object is `{"solver": name, **its parameters}`, one from
+outside the package `{"foreign": "module.Class"}`. A reader refuses a version that it does not know.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from . import backend
+from .files import atomic_write, canonical_json
+from .parameters import check_parameters
+from .registry import method
+
+if TYPE_CHECKING:
+    from .base import FewShotClassifier
+
+KEY, VERSION = "lpplusplus", 1
+
+
+class ModelFormatError(ValueError):
+    """A file is not a classifier of this package, is damaged, or is of a newer format.
+
+    >>> issubclass(ModelFormatError, ValueError)
+    True
+    """
+
+
+def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+    """Write a fitted estimator; see `FewShotClassifier.save`."""
+    kind = type(estimator)
+    if method(kind.__name__) is not kind:
+        raise ValueError(
+            f"{kind.__module__}.{kind.__qualname__} is not one of lpplusplus's own classifiers, so `load` would not "
+            f"know it: save one of those, or its coef_ and intercept_ in your own way."
+        )
+    arrays = {
+        name: np.ascontiguousarray(backend.to_numpy(value))
+        for name, value in estimator._arrays_to_save().items()
+        if value is not None
+    }
+    for name, value in arrays.items():
+        if not np.isfinite(value).all():
+            raise ValueError(f"{name} has non-finite entries: this classifier is broken and is not saved.")
+    model = {
+        "estimator": kind.__name__,
+        "parameters": _jsonable_parameters(estimator),
+        "classes": _encode_classes(estimator.classes_),
+        "fitted": estimator._scalars_to_save(),
+        "metadata": _plain(metadata if metadata is not None else getattr(estimator, "metadata_", {})),
+    }
+    # One entry, since safetensors writes several in any order and equal classifiers should be equal files.
+    header = canonical_json({"version": VERSION, "digest": _digest(arrays, model), "model": model})
+    content = safetensors.numpy.save(arrays, {KEY: header})
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def load(path: str | PathLike[str]) -> FewShotClassifier:
+    """Read a classifier that `save` wrote; it predicts bit for bit as before.
+
+    Raises
+    ------
+    ModelFormatError
+        For anything else: a foreign, truncated or damaged file, non-finite weights, a newer format.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, lpplusplus
+    >>> probe = lpplusplus.LPPlusPlus().fit(np.eye(4), [0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "birds.lpp"
+    ...     probe.save(path)
+    ...     again = lpplusplus.load(path)
+    >>> (again.coef_ == probe.coef_).all()
+    np.True_
+    """
+    arrays, text = _read(Path(path))
+    try:
+        header = json.loads(text)
+        version, digest, model = header["version"], header["digest"], header.get("model")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelFormatError(f"{path} has a damaged header ({error!r}): restore it from a copy.") from error
+    if type(version) is not int or version < VERSION:
+        raise ModelFormatError(f"{path} has a damaged header (version {version!r}): restore it from a copy.")
+    if version > VERSION:
+        raise ModelFormatError(
+            f"{path} has format version {version}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
+        )
+    if digest != _digest(arrays, model):
+        raise ModelFormatError(f"{path} is damaged: its contents do not match their checksum. Restore it from a copy.")
+    for name, value in arrays.items():
+        if not np.isfinite(value).all():
+            raise ModelFormatError(f"{path}: {name} has entries that are not finite numbers.")
+    try:
+        kind = method(model["estimator"])
+        if kind is None:
+            raise ValueError(f"there is no method {model['estimator']!r}")
+        estimator: FewShotClassifier = kind._with_parameters(_tuples(model["parameters"]))
+        check_parameters(kind.__name__, estimator.get_params(deep=False), kind.parameter_rules)
+        estimator._restore(arrays, model["fitted"], _decode_classes(model["classes"]))
+        estimator.metadata_ = model["metadata"]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ModelFormatError(f"{path} does not describe a classifier of this version: {error!r}.") from error
+    return estimator
+
+
+def is_classifier(path: str | PathLike[str]) -> bool:
+    """Whether a file looks like one that `save` wrote; only `load` checks its content."""
+    try:
+        _read(Path(path))
+    except (ModelFormatError, OSError):
+        return False
+    return True
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    if path.is_dir():  # safetensors would only say "No such device".
+        raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            header = (file.metadata() or {}).get(KEY)
+            if header is None:
+                raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
+            return {name: _tensor(file, name, path) for name in file.keys()}, header  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ModelFormatError(
+            f"{path} is not a whole safetensors file ({error}): it is truncated, damaged or of another kind."
+        ) from error
+
+
+def _tensor(file: Any, name: str, path: Path) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(file.get_tensor(name))
+    except (TypeError, AttributeError) as error:  # bfloat16 and the like, which numpy does not have.
+        raise ModelFormatError(f"{path}: {name} has numbers of a kind that no classifier has ({error}).") from error
+
+
+def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
+    digest = hashlib.sha256(canonical_json(model).encode())
+    for name in sorted(arrays):
+        value = arrays[name]
+        digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()
+
+
+def _plain(metadata: Any) -> Any:
+    """What JSON makes of `metadata`: keys become strings, which also settles their order in the file."""
+    try:
+        return json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"metadata cannot be saved ({error}): use dictionaries, lists, strings, finite numbers, booleans and None."
+        ) from error
+
+
+def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Labels with their dtype, since 1, "1" and True are different labels."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in classes.tolist()]
+    if not all(isinstance(label, str | bool | int | float) for label in labels):
+        raise ValueError(
+            f"labels of type {type(labels[0]).__name__} cannot be saved: use strings, whole numbers or booleans."
+        )
+    return {"dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str, "labels": labels}
+
+
+def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(encoded["dtype"])
+    if dtype.kind not in "OUbiuf":
+        raise ValueError(f"labels of dtype {dtype} are not supported")
+    labels = encoded["labels"]
+    if not all(isinstance(label, str | bool | int | float) for label in labels) or len(set(labels)) != len(labels):
+        raise ValueError("labels are not a list of different strings or numbers")
+    decoded = np.array(labels, dtype) if dtype.kind == "O" else np.array(labels).astype(dtype)
+    if decoded.tolist() != labels:  # numpy 1 lets numbers wrap around, and all versions cut strings short.
+        raise ValueError(f"labels do not fit the dtype {dtype}")
+    return decoded
+
+
+def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
+    parameters = estimator._parameters_to_save()
+    if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
+        parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
+    for passing in ("progress", "checkpoint"):
+        if passing in parameters:
+            parameters[passing] = None  # Of one fit on one machine: a callback, and the path of a checkpoint.
+    return {name: _jsonable(value) for name, value in parameters.items()}
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(getattr(value, "spec", None), str):  # An encoder is known by its name.
+        return value.spec
+    if isinstance(value, tuple | list):
+        return [_jsonable(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _jsonable(part) for name, part in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Lists become tuples again, the only thing that JSON changes here."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}

@@ -1,0 +1,84 @@
+"""What of a fitted classifier its file keeps, and how it is checked when it comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .backend import Array
+from .history import History
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class SavedState(BaseEstimator):  # type: ignore[misc]
+    """The part of `FewShotClassifier` that `model_file` talks to."""
+
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?"}
+    """Attributes that `save` keeps as arrays, with a letter per axis: K classes, D features, any other letter for a
+    length of its own; a ? at the end if the attribute may be None."""
+    fitted_scalars: ClassVar[tuple[str, ...]] = ()
+    """Attributes that `save` keeps as JSON."""
+    index_arrays: ClassVar[tuple[str, ...]] = ()
+    """Those of `fitted_arrays` that hold class indices."""
+
+    classes_: np.ndarray[Any, Any]
+    n_features_in_: int
+    feature_names_in_: np.ndarray[Any, Any]
+    history_: History
+
+    def _parameters_to_save(self) -> dict[str, Any]:
+        """Parameters as JSON can hold them, or nearly: `model_file` writes tuples, numpy's numbers and encoders."""
+        return dict(self.get_params(deep=False))
+
+    @classmethod
+    def _with_parameters(cls, saved: dict[str, Any]) -> Self:
+        """An estimator with the parameters that a file holds; the inverse of `_parameters_to_save`."""
+        return cls(**saved)
+
+    def _arrays_to_save(self) -> dict[str, Array | None]:
+        return {name: getattr(self, name) for name in self.fitted_arrays}
+
+    def _scalars_to_save(self) -> dict[str, Any]:
+        scalars = {name: getattr(self, name) for name in (*self.fitted_scalars, "n_features_in_")}
+        if hasattr(self, "feature_names_in_"):
+            scalars["feature_names_in_"] = self.feature_names_in_.tolist()
+        return {**scalars, "history": self.history_.as_lists()}
+
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
+        """Set what a file holds, once it is known to fit together."""
+        required = {name for name, shape in self.fitted_arrays.items() if not shape.endswith("?")}
+        if not required <= set(arrays) <= set(self.fitted_arrays):
+            raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
+        for name in (*self.fitted_scalars, "n_features_in_"):
+            if not isinstance(scalars[name], str | int | float | None):
+                raise ValueError(f"{name} is {scalars[name]!r}")
+            setattr(self, name, scalars[name])
+        if type(self.n_features_in_) is not int:
+            raise ValueError(f"n_features_in_ is {self.n_features_in_!r}")
+        names = scalars.get("feature_names_in_")
+        if names is not None:
+            if len(names) != self.n_features_in_ or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"feature_names_in_ are not the names of {self.n_features_in_} columns")
+            self.feature_names_in_ = np.array(names, dtype=object)
+        lengths = {"K": len(classes), "D": self.n_features_in_}
+        for name in self.fitted_arrays:
+            if name in arrays:
+                self._check_saved(name, arrays[name], lengths)
+            setattr(self, name, arrays.get(name))
+        self.history_ = History.from_lists(scalars["history"])
+        self.classes_ = classes
+
+    def _check_saved(self, name: str, value: np.ndarray[Any, Any], lengths: dict[str, int]) -> None:
+        """Raise unless an array has the declared shape and kind; `lengths` are those of the letters known so far."""
+        letters = self.fitted_arrays[name].rstrip("?")
+        expected = tuple(lengths.setdefault(letter, n) for letter, n in zip(letters, value.shape, strict=False))
+        if len(letters) != value.ndim or value.shape != expected:
+            raise ValueError(f"{name} has shape {value.shape}, expected {letters} = {expected}")
+        if value.dtype.kind != ("i" if name in self.index_arrays else "f"):
+            raise ValueError(f"{name} has entries of type {value.dtype}")
+        if name in self.index_arrays and not ((value >= 0) & (value < lengths["K"])).all():
+            raise ValueError(f"{name} names classes beyond the {lengths['K']} that there are")

@@ -1,0 +1,45 @@
+"""The softmax (paper eq. 4): p_k = exp(l_k) / Σ_j exp(l_j), for logits of any size, written in place."""
+
+from __future__ import annotations
+
+from . import backend
+from .backend import Array
+
+HARMLESS = 40.0
+"""Logits below this in absolute value need no shift: float32 holds their exponentials and sums of a million of them."""
+
+
+def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
+    """Write `scale` times the probabilities of each row of logits to `out`, which may be `z`.
+
+    `bound`, where it is known, is a number that no logit exceeds in absolute value.
+
+    Returns the log-normaliser ln Σ_j exp(l_j) of each row, (n, 1).
+
+    >>> import numpy as np
+    >>> z = np.log([[1.0, 3.0]])
+    >>> _ = softmax(z, out=z)
+    >>> z.round(6)
+    array([[0.25, 0.75]])
+    """
+    xp = backend.namespace(z)
+    if (backend.largest(z) if bound is None else bound) < HARMLESS:
+        # The usual case: no shift, and so one pass less over the array.
+        xp.exp(z, out=out)
+        total = backend.row_sums(out)
+        out *= scale / total
+        return xp.log(total)
+    lowest = -80.0 if z.dtype == xp.float32 else -700.0
+    top = z.max()
+    if z.min() - top < lowest:
+        # Far-apart logits need a shift for each row, and a floor: e⁻⁸⁰ changes nothing, while the subnormal numbers
+        # below e⁻⁸⁷ would make the next product fifty times slower.
+        top = xp.max(z, axis=1, keepdims=True)
+        xp.subtract(z, top, out=out)
+        xp.clip(out, lowest, None, out=out)
+    else:
+        xp.subtract(z, top, out=out)
+    xp.exp(out, out=out)
+    total = backend.row_sums(out)
+    out *= scale / total
+    return top + xp.log(total)

@@ -1,0 +1,38 @@
+"""A few-shot task: what `fit` was given, once it has been checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from . import backend
+from .backend import Array
+
+
+@dataclass(frozen=True)
+class Task:
+    """Support, class names and validation data in working precision, all on one device."""
+
+    X: Array
+    """(N, D) support embeddings, not yet normalised; the mean of an image's views where it has several."""
+    y: Array
+    """(N,) class indices."""
+    n_classes: int
+    text: Array | None
+    """(K, D) unit class-name embeddings."""
+    X_val: Array | None
+    y_val: Array | None
+    views: Array | None = None
+    """(N, V, D) embeddings of V views of each image, where they were given."""
+
+    @cached_property
+    def fewest_shots(self) -> int:
+        """Number of examples of the smallest class, not counting classes without any.
+
+        >>> Task(np.eye(3), np.array([0, 2, 2]), 3, None, None, None).fewest_shots
+        1
+        """
+        counts = np.bincount(backend.to_numpy(self.y))
+        return int(counts[counts > 0].min())

@@ -1,0 +1,138 @@
+"""How the cores are used: row blocks side by side, one BLAS thread each.
+
+Matrix products dominate, but a softmax between two of them would run on one core if its rows were not divided here.
+Dividing them also keeps small tasks from paying for BLAS threads that they cannot use. Numpy releases the interpreter
+lock in both, so plain threads are enough. Tensors are left to torch's own threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+import threadpoolctl
+
+from .backend import Array, is_foreign
+
+Result = TypeVar("Result")
+
+WORTH_A_THREAD = 2.0e7
+"""Floating-point operations below which handing work to a thread costs more than it saves."""
+
+
+class Team:
+    """A fixed number of workers. The division of work depends on that number only, so results repeat bit for bit."""
+
+    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None) -> None:
+        self.size = size
+        self._pool = pool
+
+    def map(self, work: Callable[[int], Result]) -> list[Result]:
+        """`[work(0), …, work(size - 1)]`, side by side; the calling thread does the first."""
+        if self._pool is None:
+            return [work(0)]
+        others = [self._pool.submit(work, i) for i in range(1, self.size)]
+        return [work(0), *(other.result() for other in others)]
+
+    def share(self, n: int, worker: int) -> slice:
+        """The part of `range(n)` that falls to `worker`."""
+        return slice(n * worker // self.size, n * (worker + 1) // self.size)
+
+    def matmul(self, a: Array, b: Array) -> Array:
+        """`a @ b`, divided among the workers along the longer side of the result."""
+        if self._pool is None:
+            return a @ b
+        out = np.empty((a.shape[0], b.shape[1]), dtype=a.dtype)
+
+        def work(worker: int) -> None:
+            if a.shape[0] >= b.shape[1]:
+                part = self.share(a.shape[0], worker)
+                np.matmul(a[part], b, out=out[part])
+            else:
+                part = self.share(b.shape[1], worker)
+                np.matmul(a, b[:, part], out=out[:, part])
+
+        self.map(work)
+        return out
+
+
+ALONE = Team(1)
+
+
+@contextmanager
+def team(data: Array, operations: float) -> Iterator[Team]:
+    """Workers for passes of `operations` floating-point operations over `data`.
+
+    As many as BLAS was allowed threads before, so `threadpoolctl` and `OMP_NUM_THREADS` are respected.
+    """
+    if is_foreign(data):
+        yield ALONE
+        return
+    with ExitStack() as stack:
+        allowed = stack.enter_context(single_threaded_blas())
+        size = min(allowed, max(1, int(operations / WORTH_A_THREAD)))
+        if size == 1:
+            yield ALONE
+        else:
+            yield Team(size, stack.enter_context(ThreadPoolExecutor(size - 1)))
+
+
+def rows_per_chunk(n_classes: int) -> int:
+    """Rows of logits that a worker holds at once: about 8 MiB of float32, where products run at full speed."""
+    return int(min(4096, max(256, 2**21 // n_classes)))
+
+
+_lock = threading.Lock()
+_holders = 0
+_limit: Any = None
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[int]:
+    """Limit BLAS to one thread; yields how many it had before, or 1 if it is limited already.
+
+    The limit is a property of the process. Fits in several threads share one limit, and the last of them lifts it: if
+    each restored what it had found, the process would stay limited.
+    """
+    global _holders, _limit
+    with _lock:
+        allowed = 1
+        if _holders == 0:
+            blas = _controller()
+            allowed = max((library["num_threads"] for library in blas.info()), default=1)
+            with _any_thread_may_change_blas():
+                _limit = blas.limit(limits=1)
+        _holders += 1
+    try:
+        yield allowed
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                with _any_thread_may_change_blas():
+                    _limit.restore_original_limits()
+
+
+@contextmanager
+def _any_thread_may_change_blas() -> Iterator[None]:
+    """Let this thread change the limit, even if another one set it.
+
+    From version 3.8 on, threadpoolctl lets only one thread change OpenBLAS, the first that did, and ignores all others.
+    """
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    let_go = getattr(openblas, "clear_controlling_thread", lambda force: None)
+    let_go(force=True)
+    try:
+        yield
+    finally:
+        let_go(force=True)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")

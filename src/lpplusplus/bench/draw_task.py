@@ -1,0 +1,220 @@
+"""Drawing a task: from labels, a number of shots and a seed to the images of support, validation and test.
+
+A draw depends on the data set's name and labels, the shots, the seed and the policies; not on other data sets, other
+draws, or what is done with them. The support does not depend on how validation images are drawn. `sampling` says how to
+repeat a draw in any language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .datasets import Splits
+from .draws import (
+    WHURS19_TABLE,
+    Draw,
+    DrawError,
+    Shortage,
+    Validation,
+    ValidationSource,
+    check_request,
+    labels_digest,
+    labels_of,
+)
+from .sampling import GENERATOR, Rows, some, some_repeated, stream, supports
+
+
+class _Request(NamedTuple):
+    """What decides a draw besides the images."""
+
+    name: str
+    shots: int
+    seed: int
+    validation_images: int
+    """Wanted per class."""
+    shortage: Shortage
+
+
+def draw_task(
+    name: str,
+    labels_train: ArrayLike,
+    labels_val: ArrayLike | None = None,
+    *,
+    shots: int,
+    seed: int,
+    n_test: int | None = None,
+    pool: bool = False,
+    validation: Validation = "paper",
+    shortage: Shortage = "fewer",
+    classes: int | None = None,
+    generator: str = GENERATOR,
+) -> Draw:
+    """Draw a task.
+
+    Parameters
+    ----------
+    name
+        Of the data set. Another name gives another draw.
+    labels_train
+        (n,) class of each training image, from 0; with a pool, of each image of the pool.
+    labels_val
+        (m,) class of each validation image. Without them, validation images are drawn from the training images that
+        are not in the support.
+    shots
+        S, images per class in the support.
+    seed
+        From 0. Different seeds give different supports, as long as there are enough (see `sampling`).
+    n_test
+        Number of test images, all of which are taken; None with a pool.
+    pool
+        Whether all images are one pool: those in neither support nor validation are the test images.
+    validation, shortage
+        Policies; see `Draw`.
+    classes
+        Number of classes; by default the largest label plus 1.
+    generator
+        "lpplusplus-1"; or "whurs19-table", for a pool with S validation images per class.
+
+    Examples
+    --------
+    >>> task = draw_task("a set", [0, 0, 0, 1, 1, 1], [0, 0, 1, 1], shots=2, seed=1, n_test=5)
+    >>> len(task.support), len(task.validation), task.test.tolist()
+    (4, 4, [0, 1, 2, 3, 4])
+    """
+    check_request(name, shots, seed, validation, shortage, generator)
+    train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
+    groups, *val_groups = _by_class(labels, classes, name)
+    wanted = {"paper": shots, "coop": min(shots, 4), "none": 0}[validation]
+    # int: the numbers of supports are beyond what numpy's integers hold.
+    request = _Request(name, int(shots), int(seed), int(wanted), shortage)
+    if generator == WHURS19_TABLE:
+        if not pool or validation != "paper":
+            raise DrawError(f"{WHURS19_TABLE} draws from a pool, with validation 'paper'.")
+        support, held = _whurs19_table(groups, request)
+        candidates = held
+    else:
+        support = _support(groups, request)
+        candidates = val_groups[0] if val_groups else _without(groups, support)
+        held = _validation(candidates, request)
+    test = _without(groups, support, held) if pool else [np.arange(n_test or 0)]
+    short = {
+        "support": _smaller(groups, shots),
+        "validation": _smaller(candidates, wanted),
+        "test": _smaller(test, 1),
+    }
+    if short["test"] and shortage == "error":
+        raise _too_few(name, "test", 1, short["test"])
+    source: ValidationSource = "pool" if pool else "val" if val_groups else "train"
+    return Draw(
+        name, request.shots, request.seed, generator, validation, shortage, source if validation != "none" else "none",
+        "pool" if pool else "test", labels_digest(train, val[0] if val else None, n_test), np.concatenate(support),
+        np.concatenate(held), np.concatenate(test), {part: tuple(which) for part, which in short.items() if which},
+    )  # fmt: skip
+
+
+def draw_from(
+    data: Splits[Any],
+    *,
+    shots: int,
+    seed: int,
+    validation: Validation = "paper",
+    shortage: Shortage = "fewer",
+    generator: str = GENERATOR,
+) -> Draw:
+    """Draw a task from a data set; see `draw_task`."""
+    labels_train, labels_val, n_test = labels_of(data)
+    return draw_task(data.name, labels_train, labels_val, shots=shots, seed=seed, n_test=n_test, pool=data.pool,
+                     validation=validation, shortage=shortage, classes=len(data.classes),
+                     generator=generator)  # fmt: skip
+
+
+def _support(groups: list[Rows], request: _Request) -> list[Rows]:
+    chosen = supports(groups, request.shots, request.name, request.seed)
+    return _with_shortage(chosen, groups, request.shots, "support", request)
+
+
+def _validation(groups: list[Rows], request: _Request) -> list[Rows]:
+    bits = stream(request.name, "validation", request.shots, request.seed)
+    chosen = [some(rows, request.validation_images, bits) for rows in groups]
+    return _with_shortage(chosen, groups, request.validation_images, "validation", request)
+
+
+def _with_shortage(chosen: list[Rows], groups: list[Rows], wanted: int, what: str, request: _Request) -> list[Rows]:
+    """`chosen`, with classes of fewer than `wanted` images treated by the shortage policy."""
+    few = _smaller(groups, wanted)
+    if few and request.shortage == "error":
+        raise _too_few(request.name, what, wanted, few)
+    if request.shortage == "repeat":
+        none = [k for k in few if not len(groups[k])]
+        if none:
+            raise _too_few(request.name, what, 1, none)
+        bits = stream(request.name, f"repeated {what}", request.shots, request.seed)
+        for k in few:
+            chosen[k] = some_repeated(groups[k], wanted, bits)
+    return chosen
+
+
+def _whurs19_table(groups: list[Rows], request: _Request) -> tuple[list[Rows], list[Rows]]:
+    name, shots, seed, *_ = request
+    few = _smaller(groups, 2 * shots + 1)
+    if few:
+        raise _too_few(name, "support, validation and test", 2 * shots + 1, few)
+    if seed >= 2**32:
+        raise DrawError(f"{WHURS19_TABLE} takes seeds below 2^32, got {seed}.")
+    random = np.random.RandomState(seed)
+    shuffled = [random.permutation(rows) for rows in groups]
+    return [rows[:shots] for rows in shuffled], [rows[shots : 2 * shots] for rows in shuffled]
+
+
+def _too_few(name: str, what: str, wanted: int, few: list[int]) -> DrawError:
+    more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+    listed = ", ".join(map(str, few[:5]))
+    return DrawError(
+        f"{name}: fewer than {wanted} images for {what} in class {listed}{more}: take fewer shots, or shortage='fewer'."
+    )
+
+
+def _smaller(groups: Sequence[Rows], wanted: int) -> list[int]:
+    """Classes with fewer than `wanted` images."""
+    return [k for k, rows in enumerate(groups) if len(rows) < wanted]
+
+
+def _by_class(parts: Sequence[Rows], classes: int | None, name: str) -> list[list[Rows]]:
+    """For the labels of each part, the positions of each class."""
+    largest = max(int(labels.max(initial=-1)) for labels in parts) + 1
+    if classes is not None and classes < largest:
+        raise DrawError(f"{name}: labels go up to {largest - 1}, but there are {classes} classes.")
+    ends = (np.cumsum(np.bincount(labels, minlength=classes or largest))[:-1] for labels in parts)
+    return [np.split(np.argsort(labels, kind="stable"), end) for labels, end in zip(parts, ends, strict=True)]
+
+
+def _without(groups: Sequence[Rows], *taken: Sequence[Rows]) -> list[Rows]:
+    """The images of each class that are not taken; `groups` must have all images."""
+    free = np.ones(sum(map(len, groups)), bool)
+    for rows in taken:
+        free[np.concatenate(rows)] = False
+    return [rows[free[rows]] for rows in groups]
+
+
+def _checked_labels(
+    labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None, pool: bool
+) -> list[Rows]:
+    """Labels of the training images and, if there are any, of the validation images."""
+    given = {"labels_train": labels_train, **({} if labels_val is None else {"labels_val": labels_val})}
+    found = []
+    for name, labels in given.items():
+        array = np.asarray(labels)
+        if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size or array.min() < 0:
+            raise DrawError(
+                f"{name} must be whole numbers from 0, one for each image; found {array.dtype} {array.shape}."
+            )
+        found.append(array.astype(np.intp))
+    if pool and (labels_val is not None or n_test is not None):
+        raise DrawError("a pool has neither validation labels nor test images of its own.")
+    if not pool and not n_test:
+        raise DrawError("n_test, the number of test images, is needed unless all images are one pool.")
+    return found

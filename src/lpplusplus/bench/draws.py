@@ -1,0 +1,252 @@
+"""A draw: which images of a data set a task learns from, selects on and tests on, and its JSON form.
+
+`draw_task` makes one. A `Draw` in which one image has two purposes cannot be made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._core.files import atomic_write
+from .datasets import OverlapError, Splits
+from .sampling import GENERATOR, Rows
+
+Validation: TypeAlias = Literal["paper", "coop", "none"]
+Shortage: TypeAlias = Literal["fewer", "repeat", "error"]
+ValidationSource: TypeAlias = Literal["val", "train", "pool", "none"]
+TestSource: TypeAlias = Literal["test", "pool"]
+
+WHURS19_TABLE = "whurs19-table"
+"""Generator of the WHU-RS19 tables: `numpy.random.RandomState(seed)` permutes the pool's images, class by class."""
+
+FORMAT, VERSION = "lpplusplus draw", 1
+ROWS = ("support", "validation", "test")
+WORDS: dict[str, tuple[str, ...]] = {
+    "generator": (GENERATOR, WHURS19_TABLE),
+    "validation_policy": get_args(Validation),
+    "shortage_policy": get_args(Shortage),
+    "validation_source": get_args(ValidationSource),
+    "test_source": get_args(TestSource),
+}
+"""Fields of a `Draw` that have one of a few words. The first one is the default of a plan."""
+
+
+class DrawError(ValueError):
+    """A task cannot be drawn, or a saved one is damaged or of other data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The images of one task, and how they were drawn.
+
+    Attributes
+    ----------
+    dataset, shots, seed, generator
+        What was asked for.
+    validation_policy
+        Validation images per class. "paper": S, as in the LP++ paper. "coop": min(S, 4), as in CoOp. "none".
+    shortage_policy
+        For a class with fewer images than wanted. "fewer": take all it has. "repeat": draw with replacement, as the
+        released LP++ does. "error": refuse.
+    validation_source
+        The split that `validation` are positions in: "val"; "train" where there is no such split, and then none of
+        them is in the support; "pool"; or "none".
+    test_source
+        The split that `test` are positions in: "test" or "pool". `support` are positions in "train" or "pool".
+    labels_digest
+        SHA-256 of the labels that were drawn from.
+    support, validation, test
+        Positions, class by class.
+    short
+        Classes with fewer different images than wanted, for "support" and "validation"; for "test", classes of a pool
+        with no test image.
+    """
+
+    dataset: str
+    shots: int
+    seed: int
+    generator: str
+    validation_policy: Validation
+    shortage_policy: Shortage
+    validation_source: ValidationSource
+    test_source: TestSource
+    labels_digest: str
+    support: Rows
+    validation: Rows
+    test: Rows
+    short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ROWS:
+            object.__setattr__(self, name, _positions(getattr(self, name), f"{self.title}: {name}"))
+        if not self.support.size or not self.test.size:
+            raise DrawError(f"{self.title}: no image is left for {'test' if self.support.size else 'the support'}.")
+        if len(np.unique(self.test)) < len(self.test):
+            raise OverlapError(f"{self.title}: test has an image twice.")
+        if (self.validation_source == "pool") > (self.test_source == "pool"):
+            raise DrawError(f"{self.title}: validation is from a pool, test is not.")
+        for one, other in combinations(ROWS, 2):
+            common = np.intersect1d(getattr(self, one), getattr(self, other))
+            if self.sources[one] == self.sources[other] and common.size:
+                where = self.sources[one]
+                raise OverlapError(f"{self.title}: image {common[0]} of {where} is in {one} and in {other}.")
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The split that `support`, `validation` and `test` are positions in."""
+        support = "pool" if self.test_source == "pool" else "train"
+        return dict(zip(ROWS, (support, self.validation_source, self.test_source), strict=True))
+
+    @property
+    def title(self) -> str:
+        """What messages call this draw."""
+        return f"{self.dataset}, {self.shots} shots, seed {self.seed}"
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of what `as_dict` holds."""
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON; a test split that is taken whole is written as its size."""
+        return {"format": FORMAT, "version": VERSION, **self._content(), "sha256": self.sha256}
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Draw:
+        """A draw that `as_dict` wrote.
+
+        Raises
+        ------
+        DrawError, OverlapError
+            If it is not one, was changed, or gives an image two purposes.
+        """
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+            raise DrawError("this is not a draw of lpplusplus.")
+        if saved.get("version") != VERSION:
+            raise DrawError(f"this draw has version {saved.get('version')!r}, expected {VERSION}: upgrade lpplusplus.")
+        content = {key: value for key, value in saved.items() if key not in ("format", "version", "sha256")}
+        try:
+            found = cls(**_checked(content))
+        except (TypeError, KeyError) as error:
+            raise DrawError(f"this draw is damaged ({error}).") from error
+        if found.sha256 != saved.get("sha256"):
+            raise DrawError(f"{found.title}: this draw was changed: its checksum does not match. Export it again.")
+        return found
+
+    def check(self, data: Splits[Any]) -> None:
+        """Raise `DrawError` unless this was drawn from `data`: same name, same labels in the same order."""
+        if self.dataset != data.name:
+            raise DrawError(f"{self.title}: this draw is not of {data.name}.")
+        labels_train, labels_val, n_test = labels_of(data)
+        digest = labels_digest(labels_train, labels_val, n_test)
+        if digest != self.labels_digest or (self.test_source == "pool") != data.pool:
+            raise DrawError(f"{self.title}: this was drawn from other labels than {data.name} has here, "
+                            f"{self.labels_digest[:12]} instead of {digest[:12]}.")  # fmt: skip
+        sizes = {"train": len(labels_train), "pool": len(labels_train), "test": n_test or 0, "none": 0,
+                 "val": 0 if labels_val is None else len(labels_val)}  # fmt: skip
+        for name, source in self.sources.items():
+            rows = getattr(self, name)
+            if rows.size and rows.max() >= sizes[source]:
+                raise DrawError(f"{self.title}: {name} has position {rows.max()} of {sizes[source]} images.")
+
+    def _content(self) -> dict[str, Any]:
+        whole = self.test_source == "test" and np.array_equal(self.test, np.arange(len(self.test)))
+        words = {name: getattr(self, name) for name in ("dataset", "shots", "seed", *WORDS, "labels_digest")}
+        return {
+            **words,
+            "support": self.support.tolist(),
+            "validation": self.validation.tolist(),
+            "test": {"all": len(self.test)} if whole else self.test.tolist(),
+            "short": {name: list(classes) for name, classes in self.short.items()},
+        }
+
+
+def write_draws(path: str | PathLike[str], draws: Iterable[Draw]) -> None:
+    """Export draws to a JSON file."""
+    with atomic_write(path) as file:
+        file.write(json.dumps([one.as_dict() for one in draws], indent=None).encode() + b"\n")
+
+
+def read_draws(path: str | PathLike[str]) -> list[Draw]:
+    """Import draws from a JSON file, each checked as in `Draw.from_dict`."""
+    try:
+        saved = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DrawError(f"{path} cannot be read as draws ({error}).") from error
+    if not isinstance(saved, list):
+        raise DrawError(f"{path} holds no list of draws.")
+    return [Draw.from_dict(one) for one in saved]
+
+
+def labels_digest(labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None) -> str:
+    """SHA-256 of the labels that a draw is made from."""
+    digest = hashlib.sha256(f"test {n_test}".encode())
+    for labels in (labels_train, labels_val):
+        array = np.asarray([] if labels is None else labels, "<i8")
+        digest.update(f"\n{labels is not None} {len(array)}\n".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def labels_of(data: Splits[Any]) -> tuple[Rows, Rows | None, int | None]:
+    """Labels of the training images and of the validation images, and the number of test images."""
+    if data.train is None:
+        raise DrawError(f"{data.name} is for tests only: draw from the data set that its classifiers learn from.")
+    return (
+        data.train.labels,
+        None if data.val is None else data.val.labels,
+        None if data.test is None else len(data.test),
+    )
+
+
+def check_request(name: Any, shots: Any, seed: Any, validation: Any, shortage: Any, generator: Any) -> None:
+    """Raise `DrawError` for what cannot be asked of any data set."""
+    if not isinstance(name, str) or not name:
+        raise DrawError(f"the data set's name must be text, got {name!r}.")
+    for what, value, least in (("shots", shots, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise DrawError(f"{what} must be a whole number from {least}, got {value!r}.")
+    given = {"validation_policy": validation, "shortage_policy": shortage, "generator": generator}
+    for what, value in given.items():
+        if value not in WORDS[what]:
+            raise DrawError(f"{what.removesuffix('_policy')} must be one of {', '.join(WORDS[what])}, got {value!r}.")
+
+
+def _positions(given: Any, where: str) -> Rows:
+    try:
+        rows = np.array(given)
+    except ValueError:  # Lists of different lengths.
+        rows = np.empty((0, 0))
+    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= 2**62)):
+        raise DrawError(f"{where} must be a list of positions from 0.")
+    rows = rows.astype(np.intp)
+    rows.flags.writeable = False
+    return rows
+
+
+def _checked(content: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a draw from JSON, with every type checked: a checksum guards against accidents, not strangers."""
+    check_request(content["dataset"], content["shots"], content["seed"], content["validation_policy"],
+                  content["shortage_policy"], content["generator"])  # fmt: skip
+    for name, allowed in WORDS.items():
+        if content[name] not in allowed:
+            raise DrawError(f"this draw has {name} {content[name]!r}, expected one of {', '.join(allowed)}.")
+    if type(content["labels_digest"]) is not str or not isinstance(content["short"], dict):
+        raise DrawError("this draw is damaged: it has no digest of labels, or no list of short classes.")
+    short = {name: tuple(_positions(rows, f"short, {name}").tolist()) for name, rows in content["short"].items()}
+    test = content["test"]
+    if isinstance(test, dict):
+        if list(test) != ["all"] or type(test["all"]) is not int or not 0 < test["all"] <= 10**7:
+            raise DrawError(f"this draw has test {test!r}, expected positions, or how many.")
+        test = np.arange(test["all"])
+    return {**content, "test": test, "short": short}

@@ -1,0 +1,201 @@
+"""Loading a data set for a plan: read its lists, draw all tasks, embed the images that they use, refuse leaks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.files import atomic_write
+from ..encoders import Encoder, open_encoder
+from ..encoders.class_text import class_texts
+from ..images.embedder import embed
+from ..images.embeddings import Embeddings
+from .data import EmbeddedDataset
+from .datasets import DatasetError, ImageSplits, OverlapError, Splits, catalog, find
+from .datasets.catalog import with_parents
+from .datasets.demo import DEMO, demo_splits
+from .datasets.features import FeatureSplits
+from .datasets.leaks import check_rows
+from .draw_task import draw_from
+from .draws import Draw, DrawError, read_draws
+from .places_encoder import PlacesEncoder
+from .plan import Plan
+
+Tell: TypeAlias = Callable[[str], None]
+Draws: TypeAlias = dict[tuple[int, int], Draw]
+"""The tasks of a data set by shots and seed."""
+
+
+@dataclass
+class DatasetLoader:
+    """Where data sets come from, and where their embeddings are kept.
+
+    Attributes
+    ----------
+    root
+        Folder of all data sets; None if none is needed.
+    cache
+        Folder for feature stores.
+    catalogs
+        Further catalogs.
+    encoders
+        Encoders of your own, by the names that the plan gives them; with several workers, picklable. Others are opened
+        by name.
+    """
+
+    root: Path | None
+    cache: Path
+    catalogs: tuple[Path, ...] = ()
+    encoders: Mapping[str, Encoder] = field(default_factory=dict)
+    _opened: dict[str, Encoder] = field(default_factory=dict, init=False)
+
+    def load(
+        self, plan: Plan, name: str, encoder: str, tell: Tell = lambda what: None, *, places: bool = False
+    ) -> tuple[EmbeddedDataset, Draws]:
+        """A data set with all tasks of a plan, embedded and checked.
+
+        Parameters
+        ----------
+        plan
+            Which tasks.
+        name
+            Of the data set.
+        encoder
+            As the plan names it.
+        tell
+            Told what is being done, now and then.
+        places
+            Whether to embed the places of each image, too, which PLOT needs.
+        """
+        data, shift = self._read(plan, name, encoder, tell)
+        draws = _draws(plan, data)
+        seconds = columns = None
+        if isinstance(data, FeatureSplits):
+            if places:
+                raise DatasetError(f"{name} has embeddings without the places of images, which PLOT needs.")
+            parts = {split: replace(part, text=data.text) for split, part in data.parts.items()}
+        else:
+            assert isinstance(data, ImageSplits)
+            opened = self._open(encoder, places)
+            used = _used(draws)
+            if shift is not None:
+                columns = shift.columns_of(data)
+                used.pop("test", None)
+            parts, seconds = self._embed(data, used, opened, plan.views, tell)
+            if shift is not None:
+                parts |= self._embed(shift, {"test": np.arange(len(shift.part("test")))}, opened, 0, tell)[0]
+        if plan.duplicates == "refuse":
+            _refuse_copies(data, parts)
+        # Paths and hashes have served; all that is left goes to every worker.
+        parts = {split: replace(part, paths=(), hashes=None) for split, part in parts.items()}
+        return EmbeddedDataset(parts, seconds, columns, self.encoders.get(encoder)), draws
+
+    def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None]:
+        """A data set; for a shift, its parent, and the shift itself for the test images."""
+        entries = with_parents(catalog(*self.catalogs) | dict(plan.declared))
+        if name == DEMO.name and name not in entries:
+            return demo_splits(self.cache, tell), None
+        entry = find(name, entries)
+        if self.root is None:
+            raise DatasetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
+        if not entry.has_images:
+            return entry.features(self.root, encoder=encoder, allow_duplicates=True), None
+        if entry.parent:
+            return find(entry.parent, entries).splits(self.root), entry.splits(self.root)
+        return entry.splits(self.root), None
+
+    def _open(self, encoder: str, places: bool) -> Encoder:
+        if encoder not in self._opened:
+            self._opened[encoder] = self.encoders.get(encoder) or open_encoder(encoder)
+        return PlacesEncoder(self._opened[encoder]) if places else self._opened[encoder]
+
+    def _embed(
+        self, data: ImageSplits, used: Mapping[str, NDArray[np.intp]], encoder: Encoder, views: int, tell: Tell
+    ) -> tuple[dict[str, Embeddings], float | None]:
+        """Embeddings of the used images of each split, from the feature store where it has them; and the time."""
+        folder = self.cache / data.name / encoder.fingerprint[-16:]
+        folder.mkdir(parents=True, exist_ok=True)
+        start = time.perf_counter()
+        parts = {}
+        for split, positions in used.items():
+
+            def told(done: int, total: int, split: str = split) -> None:
+                tell(f"{data.name}, {encoder.spec}: embedding {split}, {done} of {total}")
+
+            crops = views if split == "train" else 0
+            store = folder / (f"{split}-{crops}-views" if crops else split)
+            found = embed(data.images(split, positions), encoder, store=store, views=crops, progress=told)
+            parts[split] = replace(found, labels=data.part(split).labels[positions], positions=positions)
+        computed = any(part.computed for part in parts.values())
+        seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
+        names = encoder
+        if isinstance(encoder, PlacesEncoder):
+            names = encoder.encoder
+            parts = {split: replace(p, X=p.X.reshape(*p.X.shape[:-1], *encoder.shape)) for split, p in parts.items()}
+        text = class_texts(names, data.classnames, data.templates)
+        return {split: replace(part, text=text) for split, part in parts.items()}, seconds
+
+
+def _draws(plan: Plan, data: Splits[Any]) -> Draws:
+    """All tasks of a plan: drawn, or from the plan's file after checking that they are of these images."""
+    tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.tasks + 1)]
+    if not plan.draws:
+        policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
+        return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in tasks}
+    found: Draws = {}
+    for draw in read_draws(plan.draws):
+        if draw.dataset == data.name:
+            draw.check(data)
+            if (draw.shots, draw.seed) in found:
+                raise DrawError(
+                    f"{plan.draws} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: export "
+                    f"them from the results of one protocol."
+                )
+            found[draw.shots, draw.seed] = draw
+    for shots, seed in tasks:
+        if (shots, seed) not in found:
+            raise DrawError(f"{data.name}: the file of draws has none of {shots} shots, seed {seed}.")
+    return {task: found[task] for task in tasks}
+
+
+def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:
+    """Positions of the images that any of the tasks uses, by split; of 1.3 million, perhaps a tenth."""
+    used: dict[str, list[NDArray[np.intp]]] = {}
+    for draw in draws.values():
+        for purpose, source in draw.sources.items():
+            if source != "none":
+                used.setdefault("train" if source == "pool" else source, []).append(getattr(draw, purpose))
+    return {split: np.unique(np.concatenate(rows)) for split, rows in used.items()}
+
+
+def _refuse_copies(data: Splits[Any], parts: Mapping[str, Embeddings]) -> None:
+    """Raise `OverlapError` where an image is in two splits.
+
+    Images are the same if the bytes of their files are, whatever their names, or their embeddings. Bytes alone would
+    miss an image that was saved again; embeddings alone, whose last bits may depend on the batch, some of the copies.
+    """
+    shown = {split: part.paths or [f"row {row}" for row in range(len(part))] for split, part in parts.items()}
+    hashes = {split: part.hashes for split, part in parts.items() if part.hashes is not None}
+    try:
+        for rows in (hashes, {split: part.X for split, part in parts.items()}):
+            check_rows(rows, data.name, shared=data.shared, shown=shown)
+    except OverlapError as error:
+        raise OverlapError(f'{error} Or set duplicates = "allow" in the plan.') from error
+
+
+def _encode_seconds(folder: Path, measured: float | None) -> float | None:
+    """Time spent embedding, kept beside the embeddings, so that it is known when they are used again."""
+    note = folder / "encoding.json"
+    before = json.loads(note.read_text())["seconds"] if note.exists() else 0.0
+    if measured is None:
+        return before or None
+    with atomic_write(note) as file:
+        file.write(json.dumps({"seconds": before + measured}).encode())
+    return float(before + measured)

@@ -1,0 +1,158 @@
+"""A table as data, and its entries as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+Value = str | float | int | bool | None
+NOTHING = "–"
+"""An entry where there is nothing."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column is headed and its entries are written."""
+
+    name: str
+    kind: str = "text"
+    """"text", "percent", "points", "seconds", "mib", "count", "loss" or "yes"."""
+    group: str = ""
+    """Heading over several columns."""
+
+    @property
+    def full_name(self) -> str:
+        """Name in one line."""
+        return f"{self.group}: {self.name}" if self.group else self.name
+
+
+class Entry(NamedTuple):
+    """An entry as people read it."""
+
+    text: str
+    best: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as data: unrounded numbers, None where there is nothing."""
+
+    key: str
+    """Short name for files and links."""
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    notes: tuple[str, ...] = ()
+    best: tuple[tuple[int, int], ...] = ()
+    """Row and column, counted from 0, of the entries that clearly lead their column."""
+
+    @property
+    def entries(self) -> list[list[Entry]]:
+        """The rows as people read them."""
+        return [
+            [Entry(written(value, self.columns[j].kind), (i, j) in self.best) for j, value in enumerate(row)]
+            for i, row in enumerate(self.rows)
+        ]
+
+    @property
+    def groups(self) -> list[tuple[str, list[int]]]:
+        """Headings over the columns, each with its columns counted from 1; empty if no column has one."""
+        numbered = enumerate(self.columns, 1)
+        found = [(name, [i for i, _ in members]) for name, members in groupby(numbered, key=lambda one: one[1].group)]
+        return found if any(name for name, _ in found) else []
+
+
+def table_of(
+    key: str,
+    title: str,
+    lines: Iterable[Mapping[Column, Value]],
+    notes: Sequence[str] = (),
+    leaders: Mapping[Column, str] | None = None,
+) -> Table | None:
+    """A table from lines, without the columns and lines that have no entry; None if nothing remains.
+
+    The first column names the lines: it stays, and does not count as an entry. `leaders` names the line that clearly
+    leads a column.
+
+    >>> table_of("k", "Title", [{Column("Method"): "A", Column("mean"): 1.0}, {Column("Method"): "B"}]).rows
+    (('A', 1.0),)
+    """
+    rows = [line for line in lines if any(value is not None for value in list(line.values())[1:])]
+    if not rows:
+        return None
+    first, *others = dict.fromkeys(column for row in rows for column in row)
+    columns = (first, *(column for column in others if any(row.get(column) is not None for row in rows)))
+    cells = tuple(tuple(row.get(column) for column in columns) for row in rows)
+    names = [leaders.get(column) if leaders else None for column in columns]
+    best = tuple((i, j) for i, row in enumerate(cells) for j, name in enumerate(names) if name == row[0])
+    return Table(key, title, columns, cells, tuple(dict.fromkeys(notes)), best)
+
+
+def written(value: Value, kind: str) -> str:
+    """An entry as people read it.
+
+    >>> written(63.427, "percent"), written(-0.5, "points"), written(0.0123, "seconds"), written(None, "percent")
+    ('63.43', '−0.50', '12.3 ms', '–')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    match kind:
+        case "percent":
+            return f"{value:.2f}"
+        case "points":
+            return f"{value:+.2f}".replace("-", "−")
+        case "seconds":
+            return duration(value)
+        case "mib":
+            return f"{value:,.0f} MiB" if value >= 10 else f"{value:.1f} MiB" if value >= 0.05 else "< 0.1 MiB"
+        case "loss":
+            return f"{value:.3f}"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else f"{value:g}"
+
+
+def printable(text: str) -> str:
+    r"""A text without control characters, which LaTeX and SVG refuse: as Python writes them.
+
+    >>> printable("bell\x07")
+    'bell\\x07'
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", lambda mark: repr(mark.group())[1:-1], text)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a unit that suits them.
+
+    >>> [duration(x) for x in (0.0004, 0.25, 3.21, 75.0, 7200.0)]
+    ['0.4 ms', '250 ms', '3.21 s', '75 s', '2.0 h']
+    """
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 600:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def own_keys(keys: Iterable[str], otherwise: str) -> list[str]:
+    """Keys of tables or figures that can be file names and differ; `otherwise` where nothing of one is left.
+
+    >>> own_keys(["Ranks", "ranks", "…"], "figure")
+    ['ranks', 'ranks-2', 'figure']
+    """
+    found: dict[str, None] = {}
+    for given in keys:
+        plain = re.sub(r"[^a-z0-9]+", "-", given.casefold()).strip("-") or otherwise
+        key, number = plain, 1
+        while key in found:
+            number += 1
+            key = f"{plain}-{number}"
+        found[key] = None
+    return list(found)

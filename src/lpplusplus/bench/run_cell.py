@@ -1,0 +1,165 @@
+"""Running one cell: fit on the support and validation images; only then predict the test images, once."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.base import FewShotClassifier
+from .._core.registry import method
+from .._core.softmax import softmax
+from ..encoders import Encoder, open_encoder
+from ..images.embeddings import Embeddings
+from ..images.evaluation import evaluate
+from ..methods.training.data import require_torch
+from .cell import Cell
+from .data import EmbeddedDataset
+from .draws import Draw
+from .memory import PeakMemory
+from .results import Row
+
+CURVES_OF_SEED = 1
+"""Histories are kept for one seed, to plot; those of all seeds would be the bulk of the file."""
+
+
+def run_cell(cell: Cell, data: EmbeddedDataset, draw: Draw) -> Row:
+    """Fit, measure and test a method; a failure becomes a row with its traceback."""
+    about: dict[str, Any] = {"draw": draw.sha256, "versions": versions()}
+    try:
+        return Row(cell, "ok", **_measured(cell, data, draw), **about, finished=time.time())
+    except Exception:
+        return Row(cell, "failed", **about, traceback=traceback.format_exc(), finished=time.time())
+
+
+def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw) -> dict[str, Any]:
+    task = data.task(draw)
+    support, test = task["support"], task["test"]
+    held = task.get("validation") if cell.validation else None
+    model = build(cell)
+    if not model.black_box:
+        model.set_params(encoder=data.encoder or _opened(cell.backbone), class_names=support.names)
+    classes = np.array(support.classes)
+    extra = {} if held is None else {"X_val": _images(held), "y_val": classes[held.labels]}
+    if model.needs_torch:
+        _warm_up_torch(cell.estimator)
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        model.fit(_images(support), classes[support.labels], text=support.text, classes=classes.tolist(), **extra)
+        fit_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    chances = np.asarray(_chances(model, _images(test), data.columns))
+    predict_seconds = time.perf_counter() - start
+    if not np.isfinite(chances).all():
+        raise FloatingPointError(f"{cell.method}: probabilities are not finite; a lower learning rate may help.")
+    found = evaluate(chances, np.asarray(test.labels), list(test.classes))
+    history = getattr(model, "history_", None)
+    curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
+    selection, chosen = choice(model, held is not None)
+    return {
+        "accuracy": found.accuracy,
+        "calibration_error": found.calibration_error,
+        "fit_seconds": fit_seconds,
+        "predict_seconds": predict_seconds,
+        "encode_seconds": data.encode_seconds,
+        "peak_mib": memory.mib,
+        "selection": selection,
+        "chosen": chosen,
+        "parameter_count": model.parameter_count_,
+        "black_box": model.black_box,
+        "support_images": len(support),
+        "validation_images": 0 if held is None else len(held),
+        "test_images": len(test),
+        "curve": {name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()},
+    }
+
+
+def _images(part: Embeddings) -> NDArray[np.float32]:
+    """What a method is given: (n, V, D) with random crops, else (n, D); with places, each D is (1 + places, D)."""
+    return part.X if part.views else part.X[:, 0]
+
+
+def _chances(model: FewShotClassifier, X: NDArray[np.float32], columns: NDArray[np.intp] | None) -> Any:
+    """Probabilities of the classes that test images can have.
+
+    From the scores of these classes alone: next to the other classes, all their probabilities may be 0.
+    """
+    if columns is None:
+        return model.predict_proba(X)
+    scores = np.asarray(model.decision_function(X))
+    if scores.ndim == 1:  # Of two classes, the second's score less the first's.
+        scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    z = np.ascontiguousarray(scores[:, columns])
+    softmax(z, out=z)
+    return z
+
+
+def warm_up(estimators: set[str]) -> None:
+    """Load what these estimators need; then wait, so that each worker gets one such call."""
+    if any(getattr(method(name), "needs_torch", False) for name in estimators) and find_spec("torch") is not None:
+        _warm_up_torch("the benchmark")
+    time.sleep(0.5)
+
+
+@cache
+def _opened(encoder: str) -> Encoder:
+    """An encoder, opened once in each process: that is not the method's time either."""
+    return open_encoder(encoder)
+
+
+@cache
+def _warm_up_torch(method: str) -> None:
+    """Import torch and what its first training loads: this takes seconds that are not the method's."""
+    torch = require_torch(method)
+    leaf = torch.zeros(2, requires_grad=True)
+    for optimiser in (torch.optim.AdamW([leaf], lr=0.1), torch.optim.SGD([leaf], lr=0.1, momentum=0.9)):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(leaf[None], torch.zeros(1, dtype=torch.long)).backward()
+        optimiser.step()
+
+
+def build(cell: Cell) -> FewShotClassifier:
+    """The estimator of a cell, seeded with the task's seed."""
+    kind = method(cell.estimator)
+    if kind is None:
+        raise ValueError(f"method {cell.method!r}: lpplusplus has no estimator {cell.estimator!r}.")
+    model: FewShotClassifier = kind() if kind.black_box else kind(encoder=cell.backbone)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=cell.seed)
+    try:
+        model.set_params(**{name: tuple(v) if isinstance(v, list) else v for name, v in cell.parameters.items()})
+    except ValueError as error:
+        raise ValueError(f"method {cell.method!r}: {error}") from error
+    return model
+
+
+def needs_places(cell: Cell) -> bool:
+    """Whether the cell's method looks at the places of images."""
+    return bool(getattr(method(cell.estimator), "needs_places", False))
+
+
+def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
+    """What a fitted model selected, such as an update, an epoch or a C, and how."""
+    given = "validation" if validated else "no validation"
+    for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):
+        if hasattr(model, attribute):
+            return f"{what} by {getattr(model, 'selection_', given)}", float(getattr(model, attribute))
+    return "nothing to choose", None
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that matter for results."""
+    found = {}
+    for package in ("lpplusplus", "numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

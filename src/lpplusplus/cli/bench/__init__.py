@@ -1,0 +1,1 @@
+"""`lpp bench`: the fair benchmark, one file per command."""

@@ -1,0 +1,34 @@
+"""`lpp bench draws`: the tasks of a run, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..console import say, show_json
+from ..options import Json
+from .options import ResultsFolder
+
+
+def draws(
+    results: ResultsFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Export the tasks of a run: which images were support, validation and test. A plan's `draws` key imports them.
+
+    Examples
+    --------
+    lpp bench draws results/ -o draws.json
+    """
+    from ...bench.draws import Draw, write_draws
+    from ...bench.results import Results
+
+    found = [Draw.from_dict(saved) for saved in Results(results, create=False).draws().values()]
+    write_draws(output, sorted(found, key=lambda draw: (draw.dataset, draw.shots, draw.seed)))
+    if as_json:
+        show_json({"file": str(output), "tasks": len(found)})
+        return
+    say("[bold]{}[/]: {} tasks", output, len(found))

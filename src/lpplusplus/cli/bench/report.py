@@ -1,0 +1,48 @@
+"""`lpp bench report`: tables and figures of a results folder."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..console import say
+from .options import ResultsFolder
+
+
+class Format(str, Enum):
+    """What a report can be."""
+
+    markdown = "markdown"
+    latex = "latex"
+    html = "html"
+    csv = "csv"
+    json = "json"
+
+
+def report(
+    results: ResultsFolder,
+    form: Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")] = Format.markdown,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
+    ] = None,
+) -> None:
+    """Tables in the paper's shape, with the published figures beside ours.
+
+    Examples
+    --------
+    lpp bench report results/
+    lpp bench report results/ --format html -o report/
+    lpp bench report results/ --format json > report.json
+    """
+    from ...bench import report as reports
+    from ...bench.results import Results
+
+    opened = Results(results, create=False)
+    if output is None:
+        print(reports.report(opened, form.value))
+        return
+    say("written: [bold]{}[/]", reports.write_report(opened, output, form.value))

@@ -1,0 +1,135 @@
+"""`lpp bench run`: a plan, or what is missing of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..console import add_row, bar, out, say, show_json, table, warn
+from ..options import Json
+from .options import Catalogs, Jobs, Output, RootFolder, Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...bench.plan import Plan
+    from ...bench.report.statistics import Average
+    from ...bench.results import Results, Row
+    from ...bench.runner import RunSummary
+
+REASONS = 12
+"""Largest number of different reasons for failures that are printed."""
+
+
+def _plans() -> list[str]:
+    from ...bench.plan import shipped_plans
+
+    return shipped_plans()
+
+
+def run(
+    plan: Annotated[
+        str,
+        typer.Argument(
+            help="A .toml file, or the name of a plan of the package.", show_default=False, autocompletion=_plans
+        ),
+    ],
+    output: Output,
+    root: RootFolder = None,
+    catalog: Catalogs = None,
+    jobs: Jobs = None,
+    tasks: Tasks = None,
+    as_json: Json = False,
+) -> None:
+    """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing.
+
+    Examples
+    --------
+    lpp bench run plan.toml --root /data -o results/
+    lpp bench run cycles -o cycles/ --tasks 2
+    """
+    from ...bench.plan import read_plan
+
+    opened = read_plan(plan, **({} if tasks is None else {"tasks": tasks})).with_catalogs(catalog or ())
+    raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json))
+
+
+def run_and_tell(plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool) -> int:
+    """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
+    from ...bench.loader import DatasetLoader
+    from ...bench.results import Results
+    from ...bench.runner import run_plan
+
+    results = Results(output)
+    with bar(plan.name) as progress:
+        summary = run_plan(plan, results, DatasetLoader(root, output / "features"), n_jobs=jobs, progress=progress)
+    return _tell(plan, results, summary, as_json)
+
+
+def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> int:
+    from ...bench.report.statistics import average, summarise
+
+    planned = {cell.key: cell for cell in plan.all_cells()}
+    rows = [row for row in results.rows() if row.cell.key in planned]
+    failures = [row for row in results.rows(failed=True) if row.cell.key in planned]
+    averages = average(summarise(rows, failures, planned.values()), together=True)
+    if as_json:
+        show_json(
+            {
+                **vars(summary),
+                "averages": [_as_dict(one) for one in averages],
+                "overhead": summary.overhead,
+                "results": str(results.path),
+                "failures": [{"cell": vars(row.cell), "error": _reason(row)} for row in failures],
+            }
+        )
+    else:
+        say(
+            "[bold]{}[/]: {} cells, {} there already, {} run now in {} s ({} s inside the methods), {} failed",
+            results.path,
+            summary.cells,
+            summary.already,
+            summary.run,
+            f"{summary.seconds:.0f}",
+            f"{summary.method_seconds:.0f}",
+            summary.failed,
+        )
+        for backbone in plan.backbones if rows else ():
+            _show_averages(backbone, plan.shots, averages)
+    _warn_of_failures(sorted({_reason(row) for row in failures}))
+    left = summary.cells - summary.already - summary.run
+    if left:
+        warn(f"{left} cells are left to another process that is at work on them; run this again when it has ended.")
+    return 1 if failures else 0
+
+
+def _warn_of_failures(reasons: Sequence[str]) -> None:
+    for reason in reasons[:REASONS]:
+        warn(f"failed: {reason}")
+    if len(reasons) > REASONS:
+        warn(f"… and {len(reasons) - REASONS} other reasons, which --json has.")
+
+
+def _reason(row: Row) -> str:
+    """Why a cell failed, in its error's own words; a Python class is named only if it is not ours."""
+    last = row.traceback.strip().splitlines()[-1]
+    return re.sub(r"^lpplusplus[\w.]*: ", "", last)
+
+
+def _as_dict(one: Average) -> dict[str, Any]:
+    kept = ("backbone", "method", "shots", "datasets", "complete", "mean", "deviation", "fit_seconds")
+    return {name: getattr(one, name) for name in kept}
+
+
+def _show_averages(backbone: str, shots: Sequence[int], averages: Sequence[Average]) -> None:
+    """Mean test accuracy of each method over the data sets; a dash where a task is missing."""
+    heads = [str(n) for n in shots]
+    shown = table(f"Mean test accuracy, {backbone}", "method", *heads, right=tuple(heads))
+    ours = {(one.method, one.shots): one for one in averages if one.backbone == backbone}
+    for method in dict.fromkeys(method for method, _ in ours):
+        cells = [ours.get((method, n)) for n in shots]
+        add_row(shown, method, *("–" if c is None or not c.complete else f"{c.mean:.1f} %" for c in cells))
+    out().print(shown)

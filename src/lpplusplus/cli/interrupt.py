@@ -1,0 +1,32 @@
+"""Ctrl-C, before a command has begun and while it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+STATUS = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def _leave(*_: object) -> None:
+    os._exit(STATUS)
+
+
+def leave_at_once() -> None:
+    """Let Ctrl-C end the process without a word until `listen`: a half-done import would show a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Not ignored, as in a shell's background.
+        signal.signal(signal.SIGINT, _leave)
+
+
+def listen() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again: there is something to clean up now."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or what an import made of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -1,0 +1,93 @@
+"""From class names to class embeddings, as CLIP does it: fill in templates, embed, average."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Encoder, EncoderError
+
+DEFAULT_TEMPLATE = "a photo of a {}."
+"""CLIP's own, for when none is given."""
+CLASSES_AT_ONCE = 512
+"""Classes whose texts are embedded together, which bounds the memory."""
+
+
+def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
+    """One or several templates as a tuple; refused unless each has `{}` exactly once, for the class name.
+
+    Examples
+    --------
+    >>> check_templates("a photo of a {}, a type of bird.")
+    ('a photo of a {}, a type of bird.',)
+    """
+    checked = (templates,) if isinstance(templates, str) else tuple(templates)
+    if not checked:
+        raise ValueError(f'templates is empty: give at least one, such as "{DEFAULT_TEMPLATE}"')
+    for template in checked:
+        if not isinstance(template, str) or template.count("{}") != 1:
+            raise ValueError(
+                f"template {template!r} must be text with {{}} exactly once, where the class name goes, "
+                f'such as "{DEFAULT_TEMPLATE}"'
+            )
+    return checked
+
+
+def display_name(label: str) -> str:
+    """A label as people write it.
+
+    Examples
+    --------
+    >>> display_name("red_backed_shrike")
+    'red backed shrike'
+    """
+    return unicodedata.normalize("NFC", label.replace("_", " ")).strip()
+
+
+def fill(template: str, name: str) -> str:
+    """The template with a class name in it; underscores in the name are spaces.
+
+    Plain replacement: a name such as "{0.__class__}" is only text.
+
+    Examples
+    --------
+    >>> fill("a photo of a {}.", "great_white_shark")
+    'a photo of a great white shark.'
+    """
+    return template.replace("{}", name.replace("_", " "))
+
+
+def class_texts(
+    encoder: Encoder, names: Sequence[str], templates: str | Sequence[str] = DEFAULT_TEMPLATE
+) -> NDArray[np.float32]:
+    """Unit embeddings of classes, (K, dim): per class the mean over the templates.
+
+    Raises
+    ------
+    EncoderError
+        If the encoder gives a zero vector for a class.
+    """
+    checked = check_templates(templates)
+    texts = np.empty((len(names), encoder.dim), np.float32)
+    for first in range(0, len(names), CLASSES_AT_ONCE):
+        some = names[first : first + CLASSES_AT_ONCE]
+        total = np.zeros((len(some), encoder.dim))
+        for template in checked:
+            total += _unit(encoder.encode_texts([fill(template, name) for name in some]), some, encoder)
+        texts[first : first + len(some)] = _unit(total, some, encoder)
+    return texts
+
+
+def _unit(rows: NDArray[np.floating], names: Sequence[str], encoder: Encoder) -> NDArray[np.float64]:
+    wide = np.asarray(rows, np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    bad = np.flatnonzero(~(norms[:, 0] > 0) | ~np.isfinite(norms[:, 0]))
+    if bad.size:
+        raise EncoderError(
+            f"{encoder.spec} gives no usable embedding for class {names[bad[0]]!r}: change its name or the template."
+        )
+    unit: NDArray[np.float64] = wide / norms
+    return unit

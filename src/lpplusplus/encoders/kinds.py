@@ -1,0 +1,63 @@
+"""What each encoder module says of itself, so that its encoders can be listed and opened by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+
+from .base import Encoder, EncoderError
+
+
+class Access(Enum):
+    """What opening an encoder may use. It depends on who named the encoder: see SECURITY.md."""
+
+    LOCAL = "files of this machine only"
+    NETWORK = "the network too, but not the user's key"
+    KEY = "the user's key too"
+
+
+class NetworkNeededError(EncoderError):
+    """An encoder cannot be opened without the network; the message says what would be sent or fetched."""
+
+
+FROM_HUB = "it is not on this machine and is fetched from the Hugging Face hub"
+
+
+def check_local(path: str) -> None:
+    """Refuse a path to another machine: opening a Windows share tells its server who the user is."""
+    if path.startswith(("//", "\\\\")):
+        raise NetworkNeededError(f"it is read from the network share {path!r}")
+
+
+@dataclass(frozen=True)
+class EncoderKind:
+    """A kind of encoder, for people to choose from."""
+
+    scheme: str
+    """What its specs look like: the scheme in small letters, what the user chooses in capitals."""
+    about: str
+    """What it is good for, in a few words."""
+    needs: str
+    """The extra of this package that installs what it needs."""
+    packages: tuple[str, ...]
+    """Modules that it imports."""
+    open: Callable[[str, Access], Encoder]
+    """Opens the encoder that a whole spec names; raises `NetworkNeededError` if that takes more than is allowed."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Those of `packages` that are not installed; nothing is imported."""
+        return [name for name in self.packages if find_spec(name) is None]
+
+    @property
+    def usable(self) -> bool:
+        """Whether all its packages are installed."""
+        return not self.missing
+
+    def require(self) -> None:
+        """Refuse, naming the extra to install, unless the kind is usable."""
+        if not self.usable:
+            needed = ", ".join(self.missing)
+            raise EncoderError(f'encoder {self.scheme} needs {needed}: pip install "lpplusplus[{self.needs}]"')

@@ -1,0 +1,102 @@
+"""A model's folder from a path or from the Hugging Face hub, pinned to a commit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from .base import EncoderError
+from .kinds import FROM_HUB, NetworkNeededError, check_local
+from .onnx_folder import LAYOUTS, external_files
+
+HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+
+
+def locate(source: str, *, download: bool = True) -> tuple[Path, str]:
+    """Folder of a model, and the name that leads to exactly it again.
+
+    Parameters
+    ----------
+    source
+        A folder, or else a hub id such as "immich-app/ViT-B-32__openai", with "@revision" if wanted. A folder that
+        exists wins.
+    download
+        Whether the hub may be asked; otherwise the model must be on this machine.
+    """
+    if not download:
+        check_local(source)
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder, source
+    match = HUB_ID.fullmatch(source)
+    if match is None or source.startswith(("./", "~")) or ".." in source:
+        raise EncoderError(
+            f"onnx:{source}: no such folder, and not a hub id like immich-app/ViT-B-32__openai or name/model@revision."
+        )
+    snapshot = _snapshot(match["id"], match["revision"], download)
+    # The hub's cache names a snapshot's folder after its commit.
+    return snapshot, f"{match['id']}@{snapshot.name}"
+
+
+def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
+    try:
+        import huggingface_hub
+        import huggingface_hub.utils
+    except ImportError as error:
+        raise EncoderError(
+            f'onnx:{hub_id}: downloading needs huggingface_hub: pip install "lpplusplus[images]", or pass a folder.'
+        ) from error
+
+    errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+
+    def fetch(patterns: list[str], commit: str | None) -> Path:
+        found = huggingface_hub.snapshot_download(
+            hub_id, revision=commit, allow_patterns=patterns, local_files_only=not download
+        )
+        return Path(found)
+
+    wanted = [f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()]
+    try:
+        snapshot = fetch(sorted(set(wanted)), revision)
+        missing = _missing_data(snapshot)
+        if missing and not download:
+            raise NetworkNeededError(FROM_HUB)
+        return fetch(missing, snapshot.name) if missing else snapshot
+    except errors.RevisionNotFoundError as error:
+        raise EncoderError(f"onnx:{hub_id}: the hub has no revision {revision!r} of it.") from error
+    except errors.GatedRepoError as error:
+        raise EncoderError(
+            f"onnx:{hub_id}: the hub asks you to accept this model's terms first: do so on its page, then log in "
+            f"with `hf auth login`."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise EncoderError(f"onnx:{hub_id}: neither a folder here nor a public model on the hub.") from error
+    except EncoderError:
+        raise
+    except Exception as error:  # The hub's client lets errors of whichever HTTP library it uses through.
+        if not download:
+            raise NetworkNeededError(FROM_HUB) from error
+        at = f" --revision {revision}" if revision else ""
+        raise EncoderError(
+            f"onnx:{hub_id} is not in the local cache and could not be downloaded ({_first_line(error)}). "
+            f"Where there is a network, run `hf download {hub_id}{at} --local-dir FOLDER`, copy FOLDER here and pass "
+            f"onnx:FOLDER; or use --encoder embedded, which needs no network."
+        ) from error
+
+
+def _missing_data(snapshot: Path) -> list[str]:
+    """Weights kept outside the ONNX files under names that the first download could not know."""
+    models = [snapshot / files[tower] for files in LAYOUTS.values() for tower in ("visual", "textual")]
+    return [
+        (model.parent / name).relative_to(snapshot).as_posix()
+        for model in models
+        if model.is_file()
+        for name in external_files(model)
+        if not (model.parent / name).exists()
+    ]
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,296 @@
+"""Any image file as an upright RGB image, or an `ImageError` that says which file and why.
+
+What is decided here, once:
+
+- The format is found in the content, never in the name: JPEG, PNG, WebP, BMP, TIFF and GIF, and with the packages of
+  the extra `heif` HEIC and AVIF. Of several frames or pages the first is taken.
+- Orientation from EXIF is applied, as every viewer does.
+- Transparency is laid on white. Dropping it, as `convert("RGB")` does, shows whatever colour an editor left in clear
+  pixels, usually black; cut-outs and logos are drawn for a light page.
+- Grey of 16 bits is divided by 257 and rounded, so that 65535 is white. Pillow's own conversion clips at 255.
+- Colour profiles are not applied, since encoders were trained without them.
+- JPEG's quick half-size decoding (`draft`) is not used: it changes pixels, and with them embeddings.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+
+import numpy as np
+from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError, features
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+_BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
+    (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIF"
+)
+"""Bytes 8 to 12 of a HEIC or AVIF file, after "ftyp"."""
+CONVENTIONS = 2
+"""Version of the rules above, a part of the feature store's key. Raise it when a change of them changes pixels."""
+
+_ORIENTATION = 0x0112
+_BITS, _PHOTOMETRIC = 258, 262  # Tags of TIFF.
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_loading = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest image that is decoded. Checked on the file's size and header, before memory is used."""
+
+    max_bytes: int = 256 * 2**20
+    max_pixels: int = 150_000_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class ImageError(ValueError):
+    """An image that cannot be used.
+
+    Attributes
+    ----------
+    path : str
+        Which one; "<bytes>" or "<image>" where it is not a file.
+    reason : str
+        What is wrong with it.
+    """
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(os.fspath(path), reason)
+        self.path = os.fspath(path)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+HOW_TO_READ_MORE = 'To read HEIC and AVIF images: pip install "lpplusplus[heif]".'
+
+
+@cache
+def extra_formats() -> tuple[str, ...]:
+    """Which of "HEIF" and "AVIF" can be read here."""
+    found = []
+    with suppress(ImportError):
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
+        found.append("HEIF")
+    if "avif" in features.modules and features.check("avif"):  # Pillow's own, from version 11.3.
+        found.append("AVIF")
+    return tuple(found)
+
+
+def open_image(source: str | PathLike[str] | bytes | Image.Image, limits: Limits = DEFAULT_LIMITS) -> Image.Image:
+    """Upright RGB image from a file, a file's bytes, or a Pillow image of any mode.
+
+    EXIF orientation is applied only to a Pillow image as `Image.open` gave it. Pillow keeps the tag when a user rotates
+    an image by hand, which would then be turned twice.
+
+    Raises
+    ------
+    ImageError
+        Whatever is wrong with it, and nothing else.
+
+    Examples
+    --------
+    >>> import io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGBA", (3, 2), (255, 0, 0, 0)).save(file, "PNG")
+    >>> open_image(file.getvalue()).getpixel((0, 0))
+    (255, 255, 255)
+    >>> open_image(b"not an image")
+    Traceback (most recent call last):
+    lpplusplus.encoders.pixels.decoding.ImageError: <bytes>: is not a JPEG, PNG, WebP, BMP, TIFF or GIF image.
+    """
+    with quiet_pillow():
+        if isinstance(source, Image.Image):
+            return convert(source, limits, "<image>")
+        if isinstance(source, bytes):
+            return decode(source, "<bytes>", limits)
+        return decode(read_bytes(source, limits), source, limits)
+
+
+@contextmanager
+def quiet_pillow() -> Iterator[None]:
+    """Hide Pillow's warnings (large images, odd EXIF). What matters of them becomes an `ImageError`.
+
+    Filters of warnings belong to the whole process, so the thread that starts the work enters this, not its workers.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        yield
+
+
+def read_bytes(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The content of an image file, or an `ImageError`. Never waits on a pipe, never reads more than allowed."""
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise ImageError(path, "is a folder, not a file.")
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError(path, "is not a regular file.")
+        _check_bytes(path, status.st_size, limits)
+        with open(path, "rb") as file:
+            content = file.read(limits.max_bytes + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ImageError):
+            raise
+        raise ImageError(path, _why_unreadable(path, error)) from error
+    _check_bytes(path, len(content), limits)
+    return content
+
+
+def decode(content: bytes, path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Image.Image:
+    """Upright RGB image from a file's bytes; `path` is for messages. For threads: see `quiet_pillow`."""
+    _check_bytes(path, len(content), limits)
+    if not content:
+        raise ImageError(path, "is empty.")
+    try:
+        extra = _BRANDS.get(content[8:12]) if content[4:8] == b"ftyp" else None
+        image = Image.open(io.BytesIO(content), formats=extra_formats() if extra else FORMATS)
+    except UnidentifiedImageError as error:
+        if extra and extra not in extra_formats():
+            raise ImageError(path, f"is a HEIC or AVIF image. {HOW_TO_READ_MORE}") from error
+        raise ImageError(path, "is not a JPEG, PNG, WebP, BMP, TIFF or GIF image.") from error
+    except Image.DecompressionBombError as error:
+        raise ImageError(path, f"has more pixels than Pillow allows ({error}).") from error
+    except Exception as error:  # Pillow's readers raise anything on a malformed header.
+        raise ImageError(path, f"is truncated or damaged ({_brief(error)}).") from error
+    with image:
+        return _upright_rgb(image, limits, path)
+
+
+def convert(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
+    """Upright RGB image from a Pillow image; `path` is for messages. For threads: see `quiet_pillow`."""
+    with _loading:  # A user may list one lazily opened image twice, and two threads would then read its file at once.
+        _load(image, limits, path)
+    return _upright_rgb(image, limits, path)
+
+
+def _load(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> None:
+    width, height = image.size
+    if width * height > limits.max_pixels:
+        raise ImageError(path, f"has {width} × {height} pixels, more than the {limits.max_pixels:,} allowed.")
+    if not width or not height:
+        raise ImageError(path, f"has no pixels ({width} × {height}).")
+    try:
+        image.load()
+    except Exception as error:  # As in `decode`: zlib.error, struct.error, SyntaxError, EOFError, MemoryError, …
+        raise ImageError(path, f"is truncated or damaged ({_brief(error)}).") from error
+
+
+def _upright_rgb(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
+    _load(image, limits, path)
+    orientation = _orientation(image) if isinstance(image, ImageFile.ImageFile) else None
+    try:
+        rgb = _rgb(image, path)
+        return rgb.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else rgb
+    except ImageError:
+        raise
+    except Exception as error:  # Such as a palette with fewer colours than its pixels use.
+        raise ImageError(path, f"cannot be converted to RGB ({_brief(error)}).") from error
+
+
+def _orientation(image: Image.Image) -> int | None:
+    """EXIF orientation that is still to be applied."""
+    if image.format == "TIFF":  # Pillow has turned it while loading; early versions of 10 keep the tag all the same.
+        return None
+    try:
+        value = image.getexif().get(_ORIENTATION)
+    except Exception:  # Broken EXIF says nothing about the pixels; viewers show such images as they are.
+        return None
+    return value if isinstance(value, int) else None
+
+
+def _rgb(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
+    mode, transparent = image.mode, image.info.get("transparency")
+    if mode == "RGB" and transparent is None:
+        return image.copy() if isinstance(image, ImageFile.ImageFile) else image
+    if mode.startswith("I"):
+        return _grey16(image, path)
+    if mode == "CMYK" and getattr(image, "format", None) == "JPEG" and "adobe" not in image.info:
+        return ImageChops.invert(image).convert("RGB")  # Pillow inverts every CMYK JPEG, but only Adobe's are inverted.
+    if mode in ("RGBA", "LA", "PA", "RGBa", "La") or transparent is not None:
+        return _on_white(image)
+    if mode in ("1", "L", "P", "RGB", "RGBX", "CMYK", "YCbCr", "HSV"):
+        return image.convert("RGB")
+    raise ImageError(path, f"has pixels of kind {mode!r}, which have no certain colours: save it as 8-bit RGB.")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    if image.mode == "La":  # Premultiplied grey has only this way out.
+        image = image.convert("LA")
+    key = image.info.get("transparency")
+    if image.mode == "RGB" and isinstance(key, tuple) and max(key) > 255:
+        image = image.copy()  # 16 bits a channel: Pillow has reduced the pixels to 8, but not the colour that is clear.
+        image.info["transparency"] = tuple(value >> 8 for value in key)
+    layer = image.convert("RGBA")
+    white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+    return Image.alpha_composite(white, layer).convert("RGB")
+
+
+def _grey16(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
+    """Grey of 16 bits, which Pillow also keeps in 32-bit integers ("I"); in a TIFF perhaps of 12, or inverted."""
+    values = np.asarray(image)
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high > 65535:
+        raise ImageError(path, f"has grey values from {low} to {high}, beyond 16 bits: save it with 8 or 16 bits.")
+    white, white_is_zero = _grey_of_tiff(image)
+    grey = ((values.astype(np.uint32) * 255 + white // 2) // white).astype(np.uint8)
+    if white_is_zero:
+        grey = 255 - grey
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        grey[values == transparent] = 255
+    return Image.fromarray(grey).convert("RGB")
+
+
+def _grey_of_tiff(image: Image.Image) -> tuple[int, bool]:
+    """The largest value that a pixel can have, and whether it means black. Pillow leaves both to us beyond 8 bits."""
+    tags = getattr(image, "tag_v2", None) or {}
+    bits = tags.get(_BITS, 16)
+    bits = bits[0] if isinstance(bits, tuple) else bits
+    return (1 << bits) - 1 if 8 < bits < 16 else 65535, tags.get(_PHOTOMETRIC) == 0
+
+
+def _check_bytes(path: str | PathLike[str], size: int, limits: Limits) -> None:
+    if size > limits.max_bytes:
+        raise ImageError(path, f"has {size:,} bytes, more than the {limits.max_bytes:,} allowed.")
+
+
+def _why_unreadable(path: str | PathLike[str], error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        if error.errno == errno.ELOOP:
+            return "is a symbolic link that leads back to itself."
+        if isinstance(error, FileNotFoundError):
+            return "is a broken symbolic link." if os.path.islink(path) else "does not exist."
+        if isinstance(error, PermissionError):
+            return "cannot be read: permission denied."
+        return f"cannot be read ({error.strerror or error})."
+    return f"is not a usable path ({error})."
+
+
+def _brief(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:120] or type(error).__name__
+    return text.rstrip(".")

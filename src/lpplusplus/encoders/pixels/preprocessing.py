@@ -1,0 +1,141 @@
+"""CLIP's way from an image to the input of its image encoder.
+
+The same pixels as open_clip's own transform: Pillow's antialiased resize of the shorter side, the longer side rounded
+down, a centre crop whose odd pixel is rounded half to even, then [0, 1], mean and standard deviation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+RESIZES = ("shortest", "squash")
+VIEW_AREA = (0.5, 1.0)
+"""Smallest and largest part of an image's area in a random crop."""
+VIEW_RATIO = (3 / 4, 4 / 3)
+"""Smallest and largest ratio of width to height of a random crop."""
+ELONGATION_LIMIT = 1000
+"""Largest ratio of an image's sides. Beyond it the resized image would not fit in memory."""
+
+
+class ElongatedError(ValueError):
+    """An image whose sides differ by more than `ELONGATION_LIMIT`."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How an image becomes an input of the encoder. Everything here changes embeddings.
+
+    Parameters
+    ----------
+    size
+        Side of the square that the encoder takes.
+    mean, std
+        Of the three channels, after scaling to [0, 1].
+    interpolation
+        "bicubic" or "bilinear", both antialiased.
+    resize
+        "shortest": shorter side to `size`, then the centre square; "squash": both sides to `size`.
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> Preprocessing(size=32).centre(Image.new("RGB", (640, 427))).shape
+    (3, 32, 32)
+    """
+
+    size: int = 224
+    mean: tuple[float, float, float] = CLIP_MEAN
+    std: tuple[float, float, float] = CLIP_STD
+    interpolation: str = "bicubic"
+    resize: str = "shortest"
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size must be a positive number of pixels, not {self.size}.")
+        if self.interpolation not in FILTERS:
+            raise ValueError(f"interpolation must be one of {', '.join(FILTERS)}, not {self.interpolation!r}.")
+        if self.resize not in RESIZES:
+            raise ValueError(f"resize must be one of {', '.join(RESIZES)}, not {self.resize!r}.")
+        if len(self.mean) != 3 or len(self.std) != 3 or not all(value > 0 for value in self.std):
+            raise ValueError(f"mean and std must be three numbers each, std positive: got {self.mean} and {self.std}.")
+
+    def describe(self) -> str:
+        """The same text for the same preprocessing; a part of the feature store's key."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def centre(self, image: Image.Image) -> NDArray[np.float32]:
+        """(3, size, size) input for the encoder from an upright RGB image."""
+        _check_rgb(image)
+        if self.resize == "squash":
+            return self._standardise(self._square(image))
+        width, height = image.size
+        short, long = min(image.size), max(image.size)
+        if long > ELONGATION_LIMIT * short:
+            raise ElongatedError(
+                f"an image of {width}×{height} pixels is too elongated: its sides may differ by a factor of "
+                f"{ELONGATION_LIMIT} at most. Crop it."
+            )
+        if short != self.size:
+            scaled = self.size * long // short
+            shape = (self.size, scaled) if width <= height else (scaled, self.size)
+            image = image.resize(shape, FILTERS[self.interpolation])
+        left, top = (round((side - self.size) / 2) for side in image.size)
+        return self._standardise(image.crop((left, top, left + self.size, top + self.size)))
+
+    def random_view(self, image: Image.Image, rng: np.random.Generator) -> NDArray[np.float32]:
+        """As `centre`, of a random crop of 50–100 % of the area, mirrored half of the time, as in the paper."""
+        return self._standardise(self._square(random_crop(image, rng)))
+
+    def _square(self, image: Image.Image) -> Image.Image:
+        return image.resize((self.size, self.size), FILTERS[self.interpolation])
+
+    def _standardise(self, image: Image.Image) -> NDArray[np.float32]:
+        pixels = np.asarray(image, np.float32).transpose(2, 0, 1) / np.float32(255)
+        pixels -= np.asarray(self.mean, np.float32)[:, None, None]
+        pixels /= np.asarray(self.std, np.float32)[:, None, None]
+        return np.ascontiguousarray(pixels)
+
+
+def random_crop(image: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """A random part of an upright RGB image, at its own scale, mirrored half of the time."""
+    _check_rgb(image)
+    view = image.crop(random_box(*image.size, rng))
+    return view.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else view
+
+
+def random_box(width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a random crop.
+
+    The area is uniform in 50–100 % of the image's, the logarithm of the ratio of sides uniform from 3:4 to 4:3, the
+    position uniform. A crop that does not fit is drawn again. If ten do not fit, as in very long images, the largest
+    allowed crop in the centre is taken.
+    """
+    for _ in range(10):
+        area = width * height * rng.uniform(*VIEW_AREA)
+        ratio = math.exp(rng.uniform(math.log(VIEW_RATIO[0]), math.log(VIEW_RATIO[1])))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1))
+            return left, top, left + w, top + h
+    w = min(width, max(1, round(height * VIEW_RATIO[1])))
+    h = min(height, max(1, round(width / VIEW_RATIO[0])))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def _check_rgb(image: Image.Image) -> None:
+    if image.mode != "RGB":
+        raise ValueError(
+            f"an RGB image is needed, not one of mode {image.mode}: decode it with lpplusplus.encoders.pixels."
+        )
+    if 0 in image.size:
+        raise ValueError(f"an image of {image.width}×{image.height} pixels has nothing to encode.")

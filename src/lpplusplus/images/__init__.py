@@ -1,0 +1,5 @@
+"""Photos in, a trained and saved classifier out, with any encoder."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

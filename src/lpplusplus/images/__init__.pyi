@@ -1,0 +1,10 @@
+from .classifier import EncoderError as EncoderError
+from .classifier import ImageClassifier as ImageClassifier
+from .classifier import ImageError as ImageError
+from .embedder import embed as embed
+from .embeddings import Embeddings as Embeddings
+from .embeddings import Origin as Origin
+from .errors import SourceError as SourceError
+from .errors import StoreError as StoreError
+from .sources import open_images as open_images
+from .store import FeatureStore as FeatureStore

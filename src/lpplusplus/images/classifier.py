@@ -1,0 +1,368 @@
+"""From a folder of images to a trained, saved classifier, with any encoder."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .._core.base import FewShotClassifier
+from .._core.model_file import ModelFormatError, load
+from .._core.progress import Progress
+from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
+from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
+from ..encoders.pixels.decoding import ImageError
+from ..probe.estimator import LPPlusPlus
+from .embeddings import Embeddings, Origin
+from .errors import SourceError, shown
+from .evaluation import Scores, evaluate
+from .inputs import called, class_text, gather
+from .insight import Insight, look_into
+
+__all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
+
+_SAVED = ("spec", "fingerprint", "preprocessing", "dim")
+"""What a saved classifier keeps of its `Origin`."""
+
+
+class ImageClassifier:
+    """Learns classes of images from a few labelled images per class.
+
+    Parameters
+    ----------
+    encoder : str or Encoder, optional
+        What turns images and class names into embeddings: "embedded" (a small demonstration model, offline),
+        "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an `Encoder`. By
+        default the encoder that made the feature store which is trained on, else "embedded".
+    template : str or list of str
+        Sentence with {} for the class name. The embeddings of several sentences are averaged.
+    method : estimator, optional
+        What to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.
+    views : int
+        Train on this many random crops of each image instead of its centre. Methods that do not train on views
+        average them.
+    on_error : {"stop", "skip"}
+        What to do about an image that cannot be read.
+    progress : callable, optional
+        Called as `progress(done, total)` while images are embedded.
+    allow_network : bool
+        Let an encoder use the network that a file names, not you: a feature store, or a saved classifier. It may send
+        your images to a service, or fetch a model.
+
+    Attributes
+    ----------
+    classifier_ : estimator
+        The fitted method.
+    classes_ : (K,) numpy array
+        Labels: folder names, what the manifest says, or those of a list (strings, or whole numbers if `y` has such).
+    names_ : tuple of str
+        What the classes are called in prompts.
+    origin_ : Origin or None
+        The encoder it was trained with. None after training on a file of arrays, which does not say.
+    support_, validation_ : Embeddings
+        What it was trained and validated on; `validation_` is None without validation. Not saved.
+    class_text_ : (K, D) array or None
+        Embeddings of the class names. Not saved, though a method may keep them.
+    insight_ : Insight
+        What `look_into` found out about the training. Saved with the classifier.
+
+    Examples
+    --------
+    >>> from PIL import Image
+    >>> from lpplusplus.images import ImageClassifier
+    >>> photos = [Image.new("RGB", (64, 64), colour) for colour in ("red", "darkred", "blue", "navy")]
+    >>> clf = ImageClassifier(template="a {} square").fit(photos, ["red", "red", "blue", "blue"])
+    >>> clf.predict([Image.new("RGB", (64, 64), "red")])
+    array(['red'], dtype='<U4')
+    """
+
+    classifier_: FewShotClassifier
+    classes_: NDArray[Any]
+    names_: tuple[str, ...]
+    origin_: Origin | None
+    support_: Embeddings
+    validation_: Embeddings | None
+    class_text_: NDArray[np.float32] | None
+    insight_: Insight
+    _where: str | Encoder
+    """Where the encoder of the fitted classifier is."""
+    _prompts: tuple[str, ...]
+    """The templates of the fitted classifier, whatever `template` is now."""
+    _views: int
+    _named_by: dict[str, str]
+    """Encoders that a file named, not the user, and the file."""
+
+    def __init__(
+        self,
+        encoder: str | Encoder | None = None,
+        *,
+        template: str | Sequence[str] = DEFAULT_TEMPLATE,
+        method: FewShotClassifier | None = None,
+        views: int = 0,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: Progress | None = None,
+        allow_network: bool = False,
+    ) -> None:
+        self.encoder = encoder
+        self.template = template
+        self.method = method
+        self.views = views
+        self.on_error = on_error
+        self.progress = progress
+        self.allow_network = allow_network
+        self._opened: dict[str, Encoder] = {}
+        self._named_by: dict[str, str] = {}
+
+    def fit(
+        self,
+        source: Any,
+        y: Any = None,
+        *,
+        val: Any = None,
+        y_val: Any = None,
+        names: Mapping[str, str] | None = None,
+        shots: int | None = None,
+        seed: int = 0,
+        store: str | os.PathLike[str] | None = None,
+        allow_empty: bool = False,
+    ) -> ImageClassifier:
+        """Train on images, a feature store, or a file of arrays.
+
+        Parameters
+        ----------
+        source
+            A folder per class, a `.csv` or `.jsonl` manifest, a list of paths or Pillow images with labels `y`, a
+            feature store, or an `.npz` or `.safetensors` file of arrays.
+        y
+            Labels of a list.
+        val, y_val
+            Validation images of the same kinds. Not needed.
+        names
+            Display name of each label, in the order that the classes shall have.
+        shots, seed
+            Train on this many images per class, chosen by `seed`; by default on all.
+        store
+            Feature store to keep the embeddings in and to take them from.
+        allow_empty
+            Keep class folders without images, as classes known by their name only.
+        """
+        templates = check_templates(self.template)
+        where = DEFAULT_ENCODER if self.encoder is None else self.encoder
+        options: dict[str, Any] = {"on_error": self.on_error, "progress": self.progress}
+        support = gather(
+            source,
+            lambda: self._open(where),
+            y=y,
+            training=True,
+            names=names,
+            allow_empty=allow_empty,
+            shots=shots,
+            seed=seed,
+            views=int(self.views),
+            store=store,
+            **options,
+        )
+        if self.encoder is None and support.origin is not None:
+            where = support.origin.spec
+            if where != DEFAULT_ENCODER:
+                self._named_by[where] = called(source)
+        validation = None
+        extra: dict[str, Any] = {}
+        if val is not None:
+            validation = gather(
+                val,
+                lambda: self._encoder_of(support.origin, where),
+                like=support.origin,
+                whose=called(source),
+                y=y_val,
+                **options,
+            )
+            extra = {"X_val": validation.rows, "y_val": validation.labels}
+        text = class_text(support, lambda: self._open(where), templates)
+        model = LPPlusPlus() if self.method is None else clone(self.method)
+        model.fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
+        self.classifier_, self.classes_, self.names_ = model, _as_given(model.classes_, y), support.names
+        self.origin_, self.support_, self.validation_ = support.origin, support, validation
+        self.class_text_, self._where, self._prompts, self._views = text, where, templates, support.views
+        if hasattr(self, "insight_"):
+            del self.insight_  # It was about the classifier before.
+        return self
+
+    def look_into(self, progress: Progress | None = None) -> Insight:
+        """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
+        self._check_fitted()
+        if not hasattr(self, "support_"):
+            raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
+        self.insight_ = look_into(self.classifier_, self.support_, self.class_text_, self.validation_, progress)
+        return self.insight_
+
+    def predict(self, images: Any) -> NDArray[Any]:
+        """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays.
+
+        With `on_error="skip"` there is no answer for an image that cannot be read. A warning says how many are missing,
+        and `embed(images).paths` names the images that have an answer.
+        """
+        best = self.predict_proba(images).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, images: Any) -> NDArray[Any]:
+        """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
+        found = self.embed(images)
+        if found.skipped:
+            warnings.warn(
+                f"{len(found.skipped)} image(s) cannot be read and have no answer, {found.skipped[0]} first: there are "
+                f"{len(found)} answers, in the order of the others. embed(...).paths says which these are.",
+                stacklevel=2,
+            )
+        return self.probabilities(found)
+
+    def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Embeddings:
+        """Embeddings of images by the encoder that this classifier was trained with.
+
+        Parameters
+        ----------
+        images
+            Of any kind that `fit` takes.
+        y
+            Labels of a list, for `evaluate`.
+        labels
+            Whether labels are needed; they are where `y` is given.
+        """
+        self._check_fitted()
+        return gather(
+            images,
+            lambda: self._encoder_of(self.origin_, self._where),
+            like=self.origin_,
+            y=y,
+            labels=labels or y is not None,
+            on_error=self.on_error,
+            progress=self.progress,
+        )
+
+    def probabilities(self, found: Embeddings) -> NDArray[Any]:
+        """Probability of each class, (n, K), for images that are embedded already."""
+        self._check_fitted()
+        return np.asarray(self.classifier_.predict_proba(found.rows))
+
+    def evaluate(self, source: Any, y: Any = None) -> Scores:
+        """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels."""
+        found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
+        if found.labels is None:
+            raise SourceError(f"{called(source)} has no labels to compare with.")
+        position = {str(label): i for i, label in enumerate(self.classes_.tolist())}
+        unknown = sorted(set(found.labels.tolist()) - set(position))
+        if unknown:
+            example = found.paths[found.labels.tolist().index(unknown[0])]
+            known = ", ".join(list(position)[:5]) + (", …" if len(position) > 5 else "")
+            raise SourceError(
+                f"{example} has the class {shown(unknown[0])} ({len(unknown)} unknown class(es) in all), which this "
+                f"classifier does not have; it has {known}."
+            )
+        truth = np.array([position[label] for label in found.labels.tolist()], np.intp)
+        return evaluate(self.probabilities(found), truth, list(position))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the classifier, with what it needs to know of its encoder, to one file, atomically."""
+        self._check_fitted()
+        insight = getattr(self, "insight_", None)
+        self.classifier_.save(
+            path,
+            metadata={
+                "images": {
+                    "encoder": self.origin_ and {name: getattr(self.origin_, name) for name in _SAVED},
+                    "templates": list(self._prompts),
+                    "names": list(self.names_),
+                    "numbers": self.classes_.dtype.kind in "iu",
+                    "views": self._views,
+                },
+                "insight": insight and insight.as_dict(),
+            },
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        encoder: str | Encoder | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: Progress | None = None,
+        allow_network: bool = False,
+    ) -> ImageClassifier:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path
+            The file.
+        encoder
+            Where the encoder is now; by default where it was. Another model is refused when it is first used.
+        on_error, progress, allow_network
+            As in the constructor.
+        """
+        model = load(path)
+        try:
+            about = model.metadata_["images"]
+            names, templates, views = tuple(about["names"]), about["templates"], int(about["views"])
+            made = about["encoder"]
+            origin = None if made is None else replace(Origin(**made), views=views)
+            prompts = check_templates(templates)
+            classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFormatError(
+                f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
+            ) from error
+        named_by: dict[str, str] = {}
+        if encoder is None and origin is not None:
+            encoder = origin.spec
+            named_by = {encoder: os.fspath(path)}
+        loaded = cls(
+            encoder,
+            template=templates,
+            views=views,
+            on_error=on_error,
+            progress=progress,
+            allow_network=allow_network,
+        )
+        loaded._named_by = named_by
+        loaded.classifier_, loaded.classes_, loaded.names_, loaded.origin_ = model, classes, names, origin
+        loaded._where = DEFAULT_ENCODER if encoder is None else encoder
+        loaded._prompts, loaded._views = prompts, views
+        return loaded
+
+    def _open(self, where: str | Encoder) -> Encoder:
+        if isinstance(where, Encoder):
+            return where
+        if not isinstance(where, str):
+            raise TypeError(
+                f"encoder is {where!r}: give a name such as 'embedded', or an object of a subclass of "
+                f"lpplusplus.encoders.base.Encoder."
+            )
+        if where not in self._opened:
+            named_by = self._named_by.get(where)
+            self._opened[where] = open_encoder(where, named_by=named_by, allow_network=self.allow_network)
+        return self._opened[where]
+
+    def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
+        """The encoder for more images, if it is known what made the training embeddings."""
+        if origin is None:
+            raise SourceError(
+                "this classifier was trained on a file of arrays, which does not say how they were made: give it "
+                "embeddings of the same kind (.npz, .safetensors), not images."
+            )
+        return self._open(where)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "classifier_"):
+            raise SourceError("this ImageClassifier is not trained yet: call fit first.")
+
+
+def _as_given(classes: NDArray[Any], y: Any) -> NDArray[Any]:
+    """Labels as the user's list had them: whole numbers come back as such."""
+    return classes.astype(np.int64) if y is not None and np.asarray(y).dtype.kind in "iu" else classes

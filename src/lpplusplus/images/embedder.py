@@ -1,0 +1,304 @@
+"""Images to embeddings: worker threads read and decode while this thread runs the encoder.
+
+Embeddings depend on the list of images, the encoder and the views; not on the number of workers, nor on interruptions.
+For that, images are taken in their order, no batch crosses the border of a shard, and the random numbers of a view come
+from the image's content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.progress import Progress
+from ..encoders import Encoder, EncoderError
+from ..encoders.pixels.decoding import (
+    DEFAULT_LIMITS,
+    ImageError,
+    Limits,
+    convert,
+    decode,
+    quiet_pillow,
+    read_bytes,
+)
+from ..encoders.pixels.preprocessing import ElongatedError
+from .embeddings import Embeddings, Origin
+from .errors import SourceError
+from .sources import ImageSet
+from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
+from .store.shards import list_digest
+
+
+def embed(
+    images: ImageSet,
+    encoder: Encoder,
+    *,
+    store: str | PathLike[str] | None = None,
+    views: int = 0,
+    on_error: Literal["stop", "skip"] = "stop",
+    workers: int | None = None,
+    progress: Progress | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Embeddings:
+    """Embed images, with or without a feature store.
+
+    Parameters
+    ----------
+    images
+        What to embed.
+    encoder
+        With what.
+    store
+        Folder of a feature store. Embeddings that it has are not computed again, and afterwards it holds just these
+        images. After an interruption the next call goes on from the last finished shard. If the store held a different
+        list of images, their embeddings are kept in its folder `replaced`.
+    views
+        0 for the centre crop of each image, else the number of random crops.
+    on_error
+        "stop" raises the `ImageError` of the first bad image of the list; "skip" leaves bad images out and lists them
+        in `skipped`.
+    workers
+        Number of threads that read and decode; by default one per core.
+    progress
+        Called as `progress(done, total)` in this thread, after each batch and at the end.
+    limits
+        Largest image that is decoded.
+    """
+    if on_error not in ("stop", "skip"):
+        raise ValueError(f"on_error must be 'stop' or 'skip', got {on_error!r}.")
+    if isinstance(views, bool) or not isinstance(views, int | np.integer) or views < 0:
+        raise ValueError(f"views must be a whole number from 0, got {views!r}.")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}.")
+    if images.problems and on_error == "stop":
+        raise images.problems[0]
+    if not images.items and not images.problems:
+        raise SourceError(f"{images.source} has no images.")
+    origin = Origin.of(encoder, views)
+    run = _Run(images, encoder, origin, limits, on_error == "skip", progress)
+    writer = None if store is None else StoreWriter(store, origin, run.listed)
+    with quiet_pillow(), writer or nullcontext():
+        run.all(writer, workers or joblib.cpu_count())
+        left_aside = 0
+        if writer is None:
+            X = np.concatenate(run.parts)
+        else:
+            left_aside = writer.finish(images.classes, images.names, images.labels is not None)
+            X = FeatureStore(writer.path).load().X
+    positions = np.array(run.positions, np.intp)
+    return Embeddings(
+        X,
+        None if images.labels is None else images.labels[positions],
+        [run.paths[position] for position in run.positions],
+        images.classes,
+        images.names,
+        origin,
+        hashes=_stacked(run.digests),
+        positions=positions,
+        skipped=[*images.problems, *run.skipped],
+        ignored=images.ignored,
+        reused=run.reused,
+        computed=run.computed,
+        left_aside=left_aside,
+    )
+
+
+class _Read(NamedTuple):
+    """An image's hash, and its views as the encoder takes them; None if its embedding is known already."""
+
+    digest: bytes
+    views: list[Any] | None
+
+
+class _Run:
+    """One call of `embed`."""
+
+    def __init__(
+        self, images: ImageSet, encoder: Encoder, origin: Origin, limits: Limits, skip: bool,
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self.images, self.encoder, self.origin, self.limits = images, encoder, origin, limits
+        self.skip, self.progress = skip, progress
+        self.paths = images.paths()
+        self.labels = None if images.labels is None else images.labels.tolist()
+        self.spans = [slice(a, min(a + ROWS_PER_SHARD, len(images))) for a in range(0, len(images), ROWS_PER_SHARD)]
+        self.listed = [
+            list_digest(self.paths[span], None if self.labels is None else self.labels[span]) for span in self.spans
+        ]
+        self.positions: list[int] = []
+        self.digests: list[bytes] = []
+        self.parts: list[NDArray[np.float32]] = [np.empty((0, *origin.shape), np.float32)]
+        self.memory: dict[bytes, NDArray[np.float32]] = {}
+        self.skipped: list[ImageError] = []
+        self.reused = self.computed = 0
+
+    def all(self, writer: StoreWriter | None, workers: int) -> None:
+        """Every shard in turn."""
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="lpplusplus-decode")
+        try:
+            ahead = workers + -(-2 * self.encoder.batch_size // self.origin.shape[0])
+            images = _in_order(pool, lambda position: self._read(position, writer), len(self.images), ahead)
+            for number in range(len(self.spans)):
+                self._shard(number, images, writer)
+            self._report(len(self.images))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _shard(self, number: int, images: Iterator[_Read | ImageError], writer: StoreWriter | None) -> None:
+        span = self.spans[number]
+        batches = _Batches(self.encoder, self.origin.shape)
+        found: list[tuple[int, bytes]] = []
+        for position in range(span.start, span.stop):
+            image = next(images)
+            if isinstance(image, ImageError):
+                if not self.skip:
+                    raise image
+                self.skipped.append(image)
+                continue
+            found.append((position, image.digest))
+            if image.digest in batches or self._knows(number, image.digest, writer):
+                self.reused += 1
+                continue
+            assert image.views is not None
+            self.computed += 1
+            if batches.add(image.digest, image.views):
+                self._report(position + 1 - batches.waiting)
+        batches.flush()
+        self._keep(number, found, batches, writer)
+        self._report(span.stop)
+
+    def _keep(self, number: int, found: list[tuple[int, bytes]], batches: _Batches, writer: StoreWriter | None) -> None:
+        """Keep a shard, on disk or in memory."""
+        self.positions += [position for position, _ in found]
+        self.digests += [digest for _, digest in found]
+        new = batches.embeddings()
+        if writer is None:
+            self.memory.update(new)
+            rows = [self.memory[digest] for _, digest in found]
+            self.parts.append(np.array(rows, np.float32).reshape(-1, *self.origin.shape))
+            return
+        span = self.spans[number]
+        hashes = _stacked([digest for _, digest in found])
+        positions = np.array([position - span.start for position, _ in found], np.int32)
+        if writer.matches(number, hashes, positions):
+            return
+        rows = [new[digest] if digest in new else writer.row(number, digest) for _, digest in found]
+        X = np.array(rows, np.float32).reshape(-1, *self.origin.shape)
+        paths = [self.paths[position] for position, _ in found]
+        labels = None if self.labels is None else [self.labels[position] for position, _ in found]
+        writer.put(number, Shard(self.origin.key, self.listed[number], X, hashes, positions, paths, labels))
+
+    def _read(self, position: int, writer: StoreWriter | None) -> _Read | ImageError:
+        """On a worker thread: read, hash, and prepare for the encoder unless the embedding is known."""
+        item, name = self.images.items[position], self.paths[position]
+        try:
+            if isinstance(item, Path):
+                content = read_bytes(item, self.limits)
+            else:
+                image = convert(item, self.limits, name)
+                content = f"RGB {image.size}\n".encode() + image.tobytes()
+            digest = hashlib.sha256(content).digest()
+            if self._knows(position // ROWS_PER_SHARD, digest, writer):
+                return _Read(digest, None)
+            if isinstance(item, Path):
+                image = decode(content, item, self.limits)
+        except ImageError as error:
+            return error
+        try:
+            return _Read(digest, [self.encoder.prepare(image, rng) for rng in _generators(digest, self.origin.views)])
+        except ElongatedError as error:
+            return ImageError(name, str(error))
+        except Exception as error:
+            raise EncoderError(f"{name}: {self.encoder.spec} cannot prepare this image ({error!r}).") from error
+
+    def _knows(self, number: int, digest: bytes, writer: StoreWriter | None) -> bool:
+        return digest in self.memory if writer is None else writer.has(number, digest)
+
+    def _report(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done, len(self.images))
+
+
+class _Batches:
+    """The new images of one shard, encoded as soon as a batch is full."""
+
+    def __init__(self, encoder: Encoder, shape: tuple[int, int]) -> None:
+        self.encoder, self.shape = encoder, shape
+        self.digests: dict[bytes, int] = {}
+        self.queue: list[Any] = []
+        self.done: list[NDArray[np.float32]] = [np.empty((0, shape[1]), np.float32)]
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self.digests
+
+    @property
+    def waiting(self) -> int:
+        """Number of images that are not yet encoded in full."""
+        return -(-len(self.queue) // self.shape[0])
+
+    def add(self, digest: bytes, prepared: Sequence[Any]) -> bool:
+        """Queue the views of an image; whether this filled a batch."""
+        self.digests[digest] = len(self.digests)
+        self.queue += prepared
+        size = self.encoder.batch_size
+        full = len(self.queue) >= size
+        while len(self.queue) >= size:
+            self._encode(self.queue[:size])
+            del self.queue[:size]
+        return full
+
+    def flush(self) -> None:
+        """Encode what is left."""
+        if self.queue:
+            self._encode(self.queue)
+            self.queue = []
+
+    def embeddings(self) -> dict[bytes, NDArray[np.float32]]:
+        """(V, D) of each image, by its hash."""
+        rows = np.concatenate(self.done).reshape(-1, *self.shape)
+        return {digest: rows[index] for digest, index in self.digests.items()}
+
+    def _encode(self, batch: list[Any]) -> None:
+        rows = np.asarray(self.encoder.encode_prepared(batch), np.float32)
+        if rows.shape != (len(batch), self.shape[1]):
+            raise EncoderError(
+                f"{self.encoder.spec} gave embeddings of shape {rows.shape} for {len(batch)} images, expected "
+                f"{(len(batch), self.shape[1])}."
+            )
+        if not np.isfinite(rows).all():
+            raise EncoderError(f"{self.encoder.spec} gave embeddings that are not finite: its weights are damaged.")
+        self.done.append(rows)
+
+
+def _stacked(digests: Sequence[bytes]) -> NDArray[np.uint8]:
+    """(n, 32)."""
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, read: Callable[[int], _Read | ImageError], count: int, ahead: int
+) -> Iterator[_Read | ImageError]:
+    """Results of read(0), read(1), …; the pool works at most `ahead` of them in advance."""
+    waiting: deque[Future[_Read | ImageError]] = deque()
+    for position in range(count):
+        waiting.append(pool.submit(read, position))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _generators(digest: bytes, views: int) -> list[np.random.Generator | None]:
+    """A random generator per view, from the image's content and nothing else; None for the centre crop."""
+    content = int.from_bytes(digest[:16], "big")
+    return [np.random.default_rng([content, view]) for view in range(views)] or [None]

@@ -1,0 +1,144 @@
+"""Embeddings with their labels, and what made them: what every part of the package hands to the next."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.files import canonical_json
+
+if TYPE_CHECKING:
+    from ..encoders import Encoder
+    from ..encoders.pixels.decoding import ImageError
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What made some embeddings. Embeddings of different encoders are never compared.
+
+    Attributes
+    ----------
+    spec
+        What the user called the encoder, such as "embedded". For people: two names may mean one encoder.
+    fingerprint, preprocessing, dim
+        As the encoder states them.
+    decoding
+        Version of the rules that turn a file into pixels (`pixels.decoding.CONVENTIONS`); 0 where it is not known.
+    views
+        0 for the centre crop of each image, else the number of random crops.
+    """
+
+    spec: str
+    fingerprint: str
+    preprocessing: str
+    dim: int
+    decoding: int = 0
+    views: int = 0
+
+    @classmethod
+    def of(cls, encoder: Encoder, views: int = 0) -> Origin:
+        """The origin of what `encoder` makes."""
+        from ..encoders.pixels.decoding import CONVENTIONS  # Needs Pillow, which reading embeddings does not.
+
+        return cls(encoder.spec, encoder.fingerprint, encoder.preprocessing, int(encoder.dim), CONVENTIONS, int(views))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(V, D) of one image."""
+        return max(1, self.views), self.dim
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of everything that changes an embedding: of two keys, no embedding is taken for the other."""
+        parts = asdict(self)
+        del parts["spec"]
+        return hashlib.sha256(canonical_json(parts, compact=True).encode()).hexdigest()
+
+    def comparable(self, other: Origin) -> bool:
+        """Whether one encoder made both, whatever it was called; the number of views may differ."""
+        mine, its = ((o.fingerprint, o.preprocessing, o.dim) for o in (self, other))
+        return mine == its
+
+    def __str__(self) -> str:
+        return f"{self.spec} ({self.fingerprint[:12]}, {self.dim} dimensions)"
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Embeddings of images, with everything that is known of them.
+
+    Attributes
+    ----------
+    X : (n, V, D) float32
+        V views of each image, as the encoder gives them, not normalised; V = 1 for the centre crop.
+    labels : (n,) array or None
+        Label of each image: strings, or positions in `classes` in the benchmark.
+    paths : n strings
+        Where the images are, for messages and tables.
+    classes, names : K strings
+        All labels in order, and what prompts call them; there may be classes without an image.
+    origin : Origin or None
+        What made the embeddings; None for a file of arrays, which does not say.
+    text : (K, D) float32 or None
+        Embeddings of the classes, where they came along.
+    hashes : (n, 32) uint8 or None
+        SHA-256 of each file's bytes, or of the pixels of an image that is in no file.
+    positions : (n,) or None
+        Place of each image in the list that was embedded, of which some may have been skipped.
+    skipped
+        Images that were left out, and why.
+    ignored
+        Number of files that are no images.
+    reused, computed
+        Number of embeddings that a feature store or an equal image already had, and of those that the encoder made.
+    left_aside
+        Number of embeddings of another list that the feature store held; they are in its folder `replaced` now.
+
+    Examples
+    --------
+    >>> birds = Embeddings(np.eye(3, dtype=np.float32)[:, None], np.array(["robin", "wren", "robin"]))
+    >>> len(birds), birds.rows.shape, birds.subset([0, 2]).labels.tolist()
+    (3, (3, 3), ['robin', 'robin'])
+    """
+
+    X: NDArray[np.float32]
+    labels: NDArray[Any] | None = None
+    paths: Sequence[str] = ()
+    classes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    origin: Origin | None = None
+    text: NDArray[np.float32] | None = None
+    hashes: NDArray[np.uint8] | None = None
+    positions: NDArray[np.intp] | None = None
+    skipped: Sequence[ImageError] = ()
+    ignored: int = 0
+    reused: int = 0
+    computed: int = 0
+    left_aside: int = 0
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """(n, D): the mean of each image's views."""
+        mean: NDArray[np.float32] = self.X.mean(axis=1) if self.X.shape[1] > 1 else self.X[:, 0]
+        return mean
+
+    @property
+    def views(self) -> int:
+        """Random crops per image; 0 for the centre crop, or where the origin is not known."""
+        return 0 if self.origin is None else self.origin.views
+
+    def subset(self, rows: Any) -> Embeddings:
+        """Some of the images, chosen as numpy chooses rows; all classes stay."""
+        chosen = np.arange(len(self))[rows]
+        per_image = {name: getattr(self, name) for name in ("X", "labels", "hashes", "positions")}
+        parts: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in per_image.items()}
+        return replace(self, **parts, paths=[self.paths[row] for row in chosen] if self.paths else ())

@@ -1,0 +1,131 @@
+"""How good a classifier is on labelled images: accuracy, confusions, calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
+
+BINS = 10
+"""Bins of confidence that calibration is measured in."""
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """One class of an evaluation."""
+
+    label: str
+    images: int
+    recall: float | None
+    """Fraction of its images that get this label; None without images."""
+    precision: float | None
+    """Fraction of the images with this answer that belong to the class; None if no image got it."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What `evaluate` found.
+
+    Attributes
+    ----------
+    accuracy, balanced_accuracy : float
+        Fraction of the images that are right, and the same per class, averaged over classes.
+    log_loss : float
+        Mean negative log-probability of the right class.
+    calibration_error : float
+        Mean distance of confidence and accuracy over bins of confidence, weighted by their number of images.
+    images : int
+        Number of images.
+    classes : list of ClassScore
+        Scores of each class.
+    confusion : (K, K) array
+        Number of images by truth (row) and answer (column).
+    reliability : (bins, 3) array
+        Mean confidence, accuracy and number of images of each bin of confidence that has images.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    log_loss: float
+    calibration_error: float
+    images: int
+    classes: list[ClassScore]
+    confusion: NDArray[np.int64]
+    reliability: NDArray[np.float64]
+
+    def confused(self, most: int = 10) -> list[tuple[str, str, int]]:
+        """The most frequent mistakes: truth, answer, number of images."""
+        wrong = self.confusion.copy()
+        np.fill_diagonal(wrong, 0)
+        order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+        pairs = (np.unravel_index(int(flat), wrong.shape) for flat in order)
+        label = [score.label for score in self.classes]
+        return [(label[i], label[j], int(wrong[i, j])) for i, j in pairs if wrong[i, j]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return {
+            "images": self.images,
+            "accuracy": self.accuracy,
+            "balanced_accuracy": self.balanced_accuracy,
+            "log_loss": self.log_loss,
+            "calibration_error": self.calibration_error,
+            "classes": [vars(score) for score in self.classes],
+            "confusion": self.confusion.tolist(),
+            "reliability": [
+                {"confidence": confidence, "accuracy": accuracy, "images": int(images)}
+                for confidence, accuracy, images in self.reliability.tolist()
+            ],
+        }
+
+
+def evaluate(probabilities: NDArray[Any], truth: NDArray[np.intp], labels: list[str]) -> Scores:
+    """Compare probabilities (n, K) with the true class indices (n,).
+
+    Examples
+    --------
+    >>> result = evaluate(np.array([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]), np.array([0, 1, 1]), ["cat", "dog"])
+    >>> round(result.accuracy, 2), result.confused()
+    (0.67, [('dog', 'cat', 1)])
+    """
+    probabilities = np.asarray(probabilities, np.float64)
+    n, k = probabilities.shape
+    answers, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    right = answers == truth
+    confusion = confusion_matrix(truth, answers, labels=range(k))
+    asked, given, hits = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
+    scores = [
+        ClassScore(
+            labels[i],
+            int(asked[i]),
+            float(hits[i] / asked[i]) if asked[i] else None,
+            float(hits[i] / given[i]) if given[i] else None,
+        )
+        for i in range(k)
+    ]
+    own = np.clip(probabilities[np.arange(n), truth], np.finfo(np.float64).tiny, 1)
+    reliability = _reliability(confidence, right)
+    gaps = np.abs(reliability[:, 0] - reliability[:, 1])
+    return Scores(
+        accuracy=float(right.mean()),
+        balanced_accuracy=float(np.mean([score.recall for score in scores if score.recall is not None])),
+        log_loss=float(-np.log(own).mean()),
+        calibration_error=float((gaps * reliability[:, 2]).sum() / n),
+        images=n,
+        classes=scores,
+        confusion=confusion,
+        reliability=reliability,
+    )
+
+
+def _reliability(confidence: NDArray[Any], right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Mean confidence, accuracy and size of each bin that has images."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    rows = [
+        (float(confidence[bins == b].mean()), float(right[bins == b].mean()), float((bins == b).sum()))
+        for b in np.unique(bins)
+    ]
+    return np.array(rows, np.float64).reshape(-1, 3)

@@ -1,0 +1,151 @@
+"""Images and labels listed in a CSV or JSONL file."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..errors import SourceError, shown
+from .class_names import check_label
+from .image_set import ImageSet, Item, labelled
+
+MANIFESTS = (".csv", ".jsonl")
+"""How names of manifests end."""
+LONGEST_LINE = 2**20
+"""Characters of a line, which has a path and a label."""
+
+
+def from_manifest(path: str | PathLike[str], *, labels: bool = True) -> ImageSet:
+    """Images listed in a file, with paths relative to it.
+
+    A CSV file has a header with the columns `path` and `label`; other columns are ignored. A JSONL file has an object
+    with these two keys on each line. Both are UTF-8, with or without a byte-order mark. White space around a path or
+    label does not belong to it. An error names the line.
+
+    Parameters
+    ----------
+    path
+        A file named `*.csv` or `*.jsonl`.
+    labels
+        False where labels are not needed; they are then ignored.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in MANIFESTS:
+        raise SourceError(f"{path}: a manifest ends in .csv or .jsonl.")
+    items: list[Item] = []
+    found: list[str] = []
+    told: dict[Path, tuple[str, int]] = {}
+    for line, place, label in _rows(path, labels):
+        where = f"{path}, line {line}"
+        item = path.parent / place
+        _check_file(item, where)
+        items.append(item)
+        if labels:
+            check_label(label, where)
+            before, at = told.setdefault(item, (label, line))
+            if before != label:
+                raise SourceError(
+                    f"{where}: {shown(place)} is {shown(label)} here but {shown(before)} in line {at}: keep one."
+                )
+            found.append(label)
+    if not items:
+        raise SourceError(f"{path} lists no images.")
+    return labelled(items, found, str(path)) if labels else ImageSet(items, source=str(path))
+
+
+def _rows(path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
+    """Line number, path and label of each entry; without labels the path stands for the label."""
+    read = _csv_rows if path.suffix.lower() == ".csv" else _jsonl_rows
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield from read(_lines(file, path), path, labels)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not UTF-8 ({error}): save it as UTF-8.") from error
+
+
+def _lines(file: TextIO, path: Path) -> Iterator[str]:
+    for number in itertools.count(1):
+        line = file.readline(LONGEST_LINE + 1)
+        if len(line) > LONGEST_LINE:
+            raise SourceError(f"{path}, line {number} has more than {LONGEST_LINE:,} characters: this is no manifest.")
+        if not line:
+            return
+        yield line
+
+
+def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
+    reader = csv.reader(lines, strict=True, skipinitialspace=True)
+    needed = ("path", "label") if labels else ("path",)
+    header: list[str] | None = None
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise SourceError(f"{path}, line {reader.line_num}: not CSV ({error}).") from error
+        if row is None:
+            break
+        if not any(cell.strip() for cell in row):
+            continue
+        where = f"{path}, line {reader.line_num}"
+        if header is None:
+            header = [cell.strip() for cell in row]
+            for name in needed:
+                if header.count(name) != 1:
+                    raise SourceError(f"{where}: expected a header with one column {name!r}, found {shown(header)}.")
+            continue
+        if len(row) != len(header):
+            raise SourceError(f"{where}: {len(row)} cells under {len(header)} columns; quote a cell that has a comma.")
+        cells = [row[header.index(name)].strip() for name in needed]
+        for name, cell in zip(needed, cells, strict=True):
+            if not cell:
+                raise SourceError(f"{where}: the {name} is empty.")
+        yield reader.line_num, cells[0], cells[-1]
+    if header is None:
+        raise SourceError(f"{path} is empty: expected a header with {' and '.join(needed)}.")
+
+
+def _jsonl_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{where}: not JSON ({error}).") from error
+        if not isinstance(row, dict):
+            raise SourceError(f"{where}: expected an object with path and label, found a {type(row).__name__}.")
+        cells = [_text(row, name, where) for name in (("path", "label") if labels else ("path",))]
+        yield number, cells[0], cells[-1]
+
+
+def _text(row: dict[str, Any], name: str, where: str) -> str:
+    value = row.get(name)
+    if name == "label" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None or value == "":
+        raise SourceError(f"{where}: the {name} is missing or empty.")
+    if not isinstance(value, str):
+        raise SourceError(f"{where}: the {name} must be a string, not {shown(value)}.")
+    if not value.strip():
+        raise SourceError(f"{where}: the {name} is empty.")
+    return value.strip()
+
+
+def _check_file(item: Path, where: str) -> None:
+    try:
+        if item.is_file() or item.is_symlink():  # Where a link leads is for `pixels.decoding` to judge.
+            return
+        folder = item.is_dir()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SourceError(f"{where}: {shown(str(item))} is not a usable path ({why}).") from error
+    what = "is a folder" if folder else "does not exist"
+    raise SourceError(f"{where}: {item} {what}; paths are relative to the manifest.")

@@ -1,0 +1,38 @@
+"""What the methods that build on zero-shot share: its logits, s·f·t_k for unit f and t_k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .._core import backend, checks
+from .._core.base import FewShotClassifier
+from .._core.history import History
+from .._core.parameters import Rule, number
+from .._core.task import Task
+
+LOGIT_SCALE = 100.0
+"""CLIP's learned temperature, exp(4.6052), which turns cosines into logits."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextBased(FewShotClassifier):
+    """Base of methods that compare images with class names.
+
+    Without `text`, the mean image of each class stands in for its name, and `history_.notes` says so.
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {"logit_scale": [number(0, open=True)]}
+
+    logit_scale: float = LOGIT_SCALE
+
+    def _set_text(self, task: Task) -> None:
+        """Begin `history_`; set `text_`, and `coef_` to `logit_scale` times the unit class directions."""
+        self.history_ = History()
+        directions = task.text
+        if directions is None:
+            self.history_.note("no text given: each class's mean image stands in for its name")
+            checks.check_every_class_has_examples(task, self.classes_)
+            directions = backend.unit_rows(backend.sum_by_class(backend.unit_rows(task.X), task.y, task.n_classes))
+        self.coef_ = float(self.logit_scale) * directions
+        self.text_ = None if task.text is None else backend.copy(task.text)

@@ -1,0 +1,65 @@
+"""The base of Tip-Adapter and its two trained versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..._core.parameters import Rule, number
+from ..._core.task import Task
+from ..._core.threads import rows_per_chunk
+from .._text_based import TextBased
+from .grid_search import best_of, count_hits
+from .model import cache_logits
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CacheClassifier(TextBased):
+    """A classifier with a cache of its examples, which weighs α and is as sharp as β."""
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        "alpha": [number(0)],
+        "beta": [number(0)],
+        **TextBased.parameter_rules,
+    }
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
+    index_arrays = ("values_",)
+    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_")
+    normalize = True
+
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def _fill_cache(self, task: Task) -> None:
+        """Keep the unit examples as keys, the mean of an image's views where it has several."""
+        self._set_text(task)
+        self.keys_ = backend.copy(backend.unit_rows(task.X))
+        self.values_ = backend.copy(task.y)
+        self.alpha_, self.beta_ = float(self.alpha), float(self.beta)
+
+    def _search(self, X: Array, y: Array, alphas: Any, betas: Any, *, leave_one_out: bool = False) -> None:
+        """Set α and β to the best pair for images `X`; to leave one out, these are the examples without their keys."""
+        F = backend.unit_rows(X)
+        cosines = self.keys_ @ F.T
+        if leave_one_out:
+            diagonal = backend.arange(cosines, cosines.shape[0])
+            cosines[diagonal, diagonal] = -backend.namespace(cosines).inf
+        hits = count_hits(F @ self.coef_.T, cosines, self.values_, y, alphas, betas)
+        best = best_of(hits, alphas, betas, y.shape[0])
+        data = "the support, each image left out" if leave_one_out else "validation data"
+        self.history_.note(
+            f"searched {hits.size} pairs on {data}: α={best.alpha:g}, β={best.beta:g}, {best.accuracy:.1%} right"
+        )
+        self.alpha_, self.beta_ = best.alpha, best.beta
+
+    def _logits(self, X: Array) -> Array:
+        names, keys, values = (backend.like(part, X) for part in (self.coef_, self.keys_, self.values_))
+        F = backend.unit_rows(backend.cast(X, names.dtype))
+        height = rows_per_chunk(max(names.shape[0], keys.shape[0]))
+        parts = [
+            cache_logits(F[low : low + height, :], names, keys, values, self.alpha_, self.beta_)
+            for low in range(0, F.shape[0], height)
+        ]
+        return backend.namespace(F).concat(parts)

@@ -1,0 +1,138 @@
+"""PLOT: several prompts per class, compared with the places of an image by optimal transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .._core import backend, checks
+from .._core.backend import Array
+from .._core.parameters import FLAG, Rule, number
+from ._sinkhorn import SMALLEST_EPSILON, transport_plan
+from .prompt_learning.context_prompts import ContextPrompts
+from .prompt_learning.prompt_learner import PromptLearner
+
+AT_ONCE = 2**22
+"""Number of entries of transport plans that are computed at a time."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PLOT(PromptLearner):
+    """P prompts per class against the L places of an image: logit_k = s Σ_lp T_lp f_l · t_kp.
+
+    T is the plan of optimal transport from the places to the prompts, each side with equal weights, at the cost
+    1 - f_l · t_kp and with an entropy term. It is found by Sinkhorn's iteration, and no gradient is taken through it.
+
+    Images come from `OpenClipEncoder.encode_places`. `fit` takes X of shape (N, 1 + L, D), or (N, V, 1 + L, D) for V
+    views of each image; X_val and the images to predict are (n, 1 + L, D). Row 0 of an image is the image as a whole.
+
+    All parameters of `CoOp` are parameters here, too.
+
+    Parameters
+    ----------
+    n_prompts : int
+        P.
+    epsilon : float
+        Weight of the entropy.
+    iterations, tolerance
+        Sinkhorn's largest number of iterations; it stops earlier when the row factors change by less than the
+        tolerance on average.
+    global_term : bool
+        Add s f_0 · unit(mean_p t'_kp), which compares the whole image with the mean prompt, as the authors do for
+        ImageNet; t'_kp are the prompts' features before they are normalised.
+
+    Attributes
+    ----------
+    context_ : (P, 1 or K, M, W) array
+    prompts_ : (P, K, D) array
+        Features of the learned prompts, not normalised.
+    text_, logit_scale_, epoch_, encoder_, fingerprint_, history_
+        As in `CoOp`.
+
+    Examples
+    --------
+    >>> from lpplusplus import PLOT
+    >>> model = PLOT(encoder=encoder)  # doctest: +SKIP
+    >>> places = encoder.encode_places([encoder.prepare(image) for image in images])  # doctest: +SKIP
+    >>> model.fit(places, y, classes=names).predict(places)  # doctest: +SKIP
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        **PromptLearner.parameter_rules,
+        "n_prompts": [number(1, whole=True)],
+        "epsilon": [number(SMALLEST_EPSILON)],
+        "iterations": [number(1, whole=True)],
+        "tolerance": [number(0)],
+        "global_term": [FLAG],
+    }
+    fitted_arrays: ClassVar[dict[str, str]] = {"prompts_": "PKD", "text_": "KD", "context_": "PCMW"}
+    needs_places = True
+
+    n_prompts: int = 4
+    epsilon: float = 0.1
+    iterations: int = 100
+    tolerance: float = 1e-2
+    global_term: bool = False
+
+    def _scores(self, F: Array, text: Array) -> Array:
+        xp = backend.namespace(F)
+        prompts = _unit(text)
+        height = max(1, AT_ONCE // max(1, (F.shape[1] - 1) * text.shape[0] * text.shape[1]))
+        z = xp.concat([self._transported(F[a : a + height], prompts) for a in range(0, F.shape[0], height)])
+        if self.global_term:
+            z = z + F[:, 0, :] @ _unit(xp.mean(text, axis=0)).T
+        return self.logit_scale_ * z
+
+    def _transported(self, F: Array, text: Array) -> Array:
+        xp = backend.namespace(F)
+        (n, rows, dim), (prompts, classes, _) = F.shape, text.shape
+        cosines = F[:, 1:, :].reshape(n * (rows - 1), dim) @ text.reshape(prompts * classes, dim).T
+        # One (L, P) problem for each image and class.
+        cosines = xp.permute_dims(cosines.reshape(n, rows - 1, prompts, classes), (0, 3, 1, 2))
+        plan = transport_plan(1 - backend.detached(cosines), self.epsilon, self.iterations, self.tolerance)
+        return xp.sum(plan * cosines, axis=(2, 3))
+
+    def _text(self, prompts: ContextPrompts, context: Any) -> Any:
+        own = context.expand(-1, len(self.classes_), -1, -1)
+        return prompts(own.flatten(0, 1)).unflatten(0, own.shape[:2])
+
+    def _context_shape(self, n_classes: int) -> tuple[int, ...]:
+        return (self.n_prompts, *super()._context_shape(n_classes))
+
+    def _set_fitted(self, context: Any, text: Any, like: Array) -> None:
+        self.context_ = backend.like(context.detach(), like, dtype=like.dtype)
+        self.prompts_ = backend.like(text.detach(), like, dtype=like.dtype)
+
+    def _logits(self, X: Array) -> Array:
+        text = backend.like(self.prompts_, X)
+        return self._scores(backend.unit_vectors(backend.cast(X, text.dtype)), text)
+
+    # Images with their places, where the other methods have one embedding per image ---------------------------------
+
+    def _check_views(self, X: Any) -> tuple[Array, Array | None]:
+        ndim = getattr(X, "ndim", None)
+        if ndim != 4:
+            return self._check_images(X, "X", reset=True), None
+        images, views = X.shape[:2]
+        stack = self._check_images(X.reshape(images * views, *X.shape[2:]), "X", reset=True).reshape(X.shape)
+        return backend.namespace(stack).mean(stack, axis=1), stack
+
+    def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
+        shape = tuple(getattr(X, "shape", ()))
+        if len(shape) != 3 or shape[1] < 2 or 0 in shape:
+            wanted = "(images, views, 1 + places, D) or (images, 1 + places, D)" if reset else "(images, 1 + places, D)"
+            raise ValueError(
+                f"{name} has shape {shape}, but PLOT takes {wanted}: the whole image and its places, from the "
+                f"encoder's encode_places."
+            )
+        rows = super()._check_images(X.reshape(-1, shape[2]), f"{name}.reshape(-1, {shape[2]})", reset=reset)
+        return rows.reshape(shape)
+
+    def _check_held_out(self, X: Any, name: str) -> Array:
+        X = self._check_images(X, name, reset=False)
+        checks.check_no_zero_rows(X, name)
+        return X
+
+
+def _unit(text: Array) -> Array:
+    return text / backend.namespace(text).linalg.vector_norm(text, axis=-1, keepdims=True)

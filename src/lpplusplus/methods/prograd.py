@@ -1,0 +1,81 @@
+"""ProGrad: CoOp that takes no step against what the hand-written prompts know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .._core.parameters import TEXT, Rule, nothing, number
+from ..encoders.class_text import check_templates
+from .prompt_learning.prompt_learner import N_CONTEXT, Batch, PromptLearner
+
+
+def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
+    """`gradient` if it agrees with the teacher's, else without `strength` times its part along the teacher's.
+
+    With strength 1 it is then orthogonal to the teacher's.
+    """
+    inner = (gradient * teacher).sum()
+    if inner >= 0:
+        return gradient
+    return gradient - strength * inner / (teacher * teacher).sum() * teacher
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ProGrad(PromptLearner):
+    """CoOp whose gradient g loses what opposes the gradient h of a teacher's loss: g - λ ⟨g, h⟩/⟨h, h⟩ h if ⟨g, h⟩ < 0.
+
+    The teacher is zero-shot with the hand-written prompts. Its loss is -T² Σ_k p_k log q_k, with the probabilities p of
+    the teacher and q of the learned prompts at temperature T. The context begins as the words before the name in the
+    first of `templates`, in the last of the M places, with zeros before them. A step takes two backward passes.
+    All parameters of `CoOp` are parameters here, too. `context_init` is by default the template's words; `n_context` is
+    16 with a phrase as well.
+
+    Parameters
+    ----------
+    projection : float
+        λ; the authors take 0.8 for 8 and 16 shots of Flowers102, DTD and EuroSAT.
+    temperature : float
+        T.
+
+    Attributes
+    ----------
+    context_, coef_, text_, logit_scale_, epoch_, encoder_, fingerprint_, history_
+        As in `CoOp`; the loss is the cross-entropy.
+
+    Examples
+    --------
+    >>> from lpplusplus import ProGrad
+    >>> model = ProGrad(encoder="open_clip:RN50/openai", templates="a centered satellite photo of {}.")
+    >>> model.fit(X, y, classes=names).score(X_test, y_test)  # doctest: +SKIP
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        **PromptLearner.parameter_rules,
+        "projection": [number(0)],
+        "temperature": [number(0, open=True)],
+        "context_init": [TEXT, nothing("the template's words before the name")],
+    }
+
+    projection: float = 1.0
+    temperature: float = 1.0
+
+    def _first_words(self) -> str | None:
+        return self.context_init or check_templates(self.templates)[0].partition("{}")[0].strip() or None
+
+    def _context_length(self, words: int) -> int:
+        return self.n_context or max(words, N_CONTEXT)
+
+    def _backward(self, batch: Batch) -> Any:
+        import torch
+
+        loss = self._loss(batch)
+        (own,) = torch.autograd.grad(loss, batch.context, retain_graph=True)
+        (general,) = torch.autograd.grad(self._teacher_loss(batch), batch.context)
+        batch.context.grad = projected(own, general, self.projection)
+        return loss
+
+    def _teacher_loss(self, batch: Batch) -> Any:
+        t = self.temperature
+        p = (self._scores(batch.images, batch.hand) / t).softmax(dim=1)
+        return -(t**2) * (p * (batch.logits / t).log_softmax(dim=1)).sum(dim=1).mean()

@@ -1,0 +1,161 @@
+"""Prompts with free places: every class name beside vectors that belong to no word.
+
+[start] v₁ … v_M  red fox . [end]                     class position "end"
+[start] v₁ … v_h  red fox  v_{h+1} … v_M . [end]      "middle", h = M // 2
+[start] red fox  v₁ … v_M . [end]                     "front"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...encoders.base import EncoderError
+from .text_tower import TextTower
+
+PLACEHOLDERS = ("x", "a", "the")
+"""Words to mark the free places with; the first that is a single token is taken."""
+ALLOWANCE = 3.3
+"""Memory that a process may take for a prompt, as a multiple of the activations kept for its backward pass, which has
+temporaries of its own: 1.7 was seen for twelve layers, 2.8 for four. Chunks that are too small cost next to nothing."""
+
+
+class ContextPrompts:
+    """One prompt per class, and the function from context vectors to the prompts' text features.
+
+    Parameters
+    ----------
+    tower
+    names
+        Class names as they stand in the prompt.
+    n_context
+        M, the number of free places.
+    position : {"end", "middle", "front"}
+        Where the name stands.
+    fixed : (e, W) tensor, optional
+        Vectors for the last e of the free places, which are not part of the context.
+    memory_mib : float, optional
+        Memory for activations. Prompts that exceed it are taken in chunks, which are computed again in the backward
+        pass: a third more time.
+
+    Raises
+    ------
+    ValueError
+        For a name that leaves no room for the context, or a memory that does not hold a single prompt.
+    """
+
+    def __init__(
+        self,
+        tower: TextTower,
+        names: Sequence[str],
+        n_context: int,
+        position: str = "end",
+        *,
+        fixed: Any = None,
+        memory_mib: float | None = None,
+    ) -> None:
+        import torch
+
+        self._tower, self._fixed = tower, fixed
+        word, mark = _placeholder(tower)
+        before = {"end": n_context, "middle": n_context // 2, "front": 0}[position]
+        after = n_context - before
+        prompts = [" ".join([*[word] * before, name, *[word] * after]) + "." for name in names]
+        tokens, counts = tower.tokens(prompts)
+        for name, count in zip(names, counts.tolist(), strict=True):
+            if count > tower.length:
+                raise ValueError(
+                    f"class {name!r} is too long for {n_context} context vectors: together they take {count} tokens, "
+                    f"and the text tower has {tower.length}. Shorten the name or lower n_context."
+                )
+        self.tokens = tower.trimmed(tokens)
+        marked = [torch.nonzero(row == mark)[:, 0] for row in self.tokens]
+        if min(len(places) for places in marked) < n_context:
+            raise EncoderError("this model's tokenizer joins the words of a prompt: no context can be put among them.")
+        # A name may have the placeholder among its own words; the free places are the first and the last ones.
+        self.places = torch.stack([torch.cat([p[:before], p[len(p) - after :]]) for p in marked])
+        self.chunk = None if memory_mib is None else self._prompts_within(memory_mib)
+        """How many prompts are computed at a time; None for all."""
+
+    def same_names(self) -> tuple[int, int] | None:
+        """Two classes whose names are the same to the tokenizer, if there are any."""
+        seen: dict[tuple[int, ...], int] = {}
+        for i, row in enumerate(self.tokens.tolist()):
+            if tuple(row) in seen:
+                return seen[tuple(row)], i
+            seen[tuple(row)] = i
+        return None
+
+    def __call__(self, context: Any) -> Any:
+        """Text features of the prompts, not normalised.
+
+        Parameters
+        ----------
+        context
+            (1, M, W) for vectors that all classes share, or (K, M, W) for one set per class, gives (K, D). (P·K, M, W)
+            for P sets per class, the first set of every class first, gives (P·K, D).
+        """
+        import torch
+
+        from .chunked import Chunked
+
+        if self._fixed is not None:
+            context = torch.cat([context, self._fixed.expand(len(context), -1, -1)], dim=1)
+        count = max(len(self.tokens), len(context))
+        if self.chunk is None or self.chunk >= count:
+            return self._features(context, slice(0, count))
+        starts = range(0, count, self.chunk)
+        return Chunked.apply(context, self._features, [slice(a, min(a + self.chunk, count)) for a in starts])
+
+    def _features(self, vectors: Any, rows: slice) -> Any:
+        """Text features of the prompts in `rows`, from shared vectors or those of the same rows."""
+        import torch
+
+        classes = torch.arange(rows.start, rows.stop, device=self.tokens.device) % len(self.tokens)
+        tokens, places = self.tokens[classes], self.places[classes]
+        embedded = self._tower.embed(tokens)
+        vectors = vectors.expand(len(tokens), -1, -1).to(embedded.dtype)
+        index = places[:, :, None].expand(-1, -1, embedded.shape[2])
+        return self._tower.features(embedded.scatter(1, index, vectors), tokens)
+
+    def _prompts_within(self, memory_mib: float) -> int:
+        """How many prompts fit into the memory, from what the backward pass of two keeps, less what that of one does.
+
+        Measured rather than counted from the layers, so that it holds for any tower.
+        """
+        each = ALLOWANCE * (self._kept(2) - self._kept(1)) / 2**20
+        if memory_mib < each:
+            raise ValueError(
+                f"memory_mib={memory_mib:.3g} does not hold a single prompt of this text tower, which takes "
+                f"{each:.3g} MiB: raise it."
+            )
+        return int(memory_mib // each)
+
+    def _kept(self, count: int) -> int:
+        """Bytes that are kept for the backward pass of `count` prompts."""
+        import torch
+
+        sizes: dict[int, int] = {}
+
+        def note(tensor: Any) -> Any:
+            storage = tensor.untyped_storage()
+            sizes[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        shape = (1, self.places.shape[1], self._tower.width)
+        context = torch.zeros(shape, dtype=self._tower.dtype, device=self.tokens.device, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            features = self._features(context, slice(0, count))
+        del features  # Only now, so that no memory is freed and its address used again.
+        return sum(sizes.values())
+
+
+def _placeholder(tower: TextTower) -> tuple[str, int]:
+    """A word that is a single token, and that token."""
+    for word in PLACEHOLDERS:
+        tokens = tower.word_tokens(f"{word} {word}").tolist()
+        if len(tokens) == 2 and tokens[0] == tokens[1]:
+            return word, tokens[0]
+    raise EncoderError(
+        f"this model's tokenizer divides or joins words as short as {PLACEHOLDERS}: no context can be put among them."
+    )

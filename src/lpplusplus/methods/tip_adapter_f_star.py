@@ -1,0 +1,98 @@
+"""Tip-Adapter-F*: Tip-Adapter-F with α and β searched, as the LP++ paper re-evaluates it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from .._core.parameters import Rule, pair
+from .._core.seeds import generator
+from .._core.task import Task
+from .cache.grid_search import grid
+from .tip_adapter_f import TipAdapterF, TrainedKeys
+from .training.data import require_torch
+
+ALPHA_STARTS = tuple(float(alpha) for alpha in range(1, 11))
+"""Candidates for the α to train with."""
+
+
+class Candidate(NamedTuple):
+    """A training at one of `ALPHA_STARTS`."""
+
+    alpha: float
+    accuracy: float
+    trained: TrainedKeys
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TipAdapterFStar(TipAdapterF):
+    """Tip-Adapter-F with its weights searched, as the LP++ paper re-evaluates it.
+
+    The keys are trained once for each α of 1 … 10, every time from a copy of their own, and the best on the validation
+    data are kept. Then α and β are searched for those keys, on a grid from the values of the training up to 50. Without
+    validation data there is nothing to search on: it is Tip-Adapter-F at `alpha` and `beta`.
+
+    Parameters
+    ----------
+    alpha, beta, epochs, batch_size, learning_rate, weight_decay, logit_scale, device, progress, random_state
+        As in `TipAdapterF`. `alpha` is used only without validation data; `beta` is where the grid of β begins.
+    grid_top : (float, float)
+        Where the grids of α and of β end.
+    grid_steps : (int, int)
+        Number of values of α and of β.
+
+    Attributes
+    ----------
+    alpha_start_ : float
+        The α of the training that was kept.
+    keys_, values_, alpha_, beta_, coef_, epoch_, history_
+        As in `TipAdapterF`; the history is that of the training that was kept.
+
+    Examples
+    --------
+    >>> from lpplusplus import TipAdapterFStar
+    >>> images = [[1.0, 0.1], [0.9, 0.3], [0.1, 1.0], [0.3, 0.9]]
+    >>> model = TipAdapterFStar(epochs=2).fit(images, [0, 0, 1, 1], text=[[3.0, 1.0], [1.0, 3.0]], X_val=images,
+    ...                                       y_val=[0, 0, 1, 1])
+    >>> model.alpha_start_, model.alpha_, model.beta_
+    (1.0, 1.0, 1.0)
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        **TipAdapterF.parameter_rules,
+        "grid_top": [pair((max(ALPHA_STARTS), 0.1), whole=False)],
+        "grid_steps": [pair((1, 1))],
+    }
+    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_", "alpha_start_")
+
+    grid_top: tuple[float, float] = (50.0, 50.0)
+    grid_steps: tuple[int, int] = (200, 200)
+
+    def _fit_task(self, task: Task) -> None:
+        if task.X_val is None:
+            super()._fit_task(task)
+            self.alpha_start_ = self.alpha_
+            self.history_.note("no validation data: trained at the given α and β, nothing searched")
+            return
+        require_torch(type(self).__name__)
+        self._fill_cache(task)
+        seed = int(generator(self.random_state).integers(2**31))
+        # One after the other, so that two copies of the keys are held at most; `max` takes the first of equals.
+        candidates = (self._candidate(task, number, seed) for number in range(len(ALPHA_STARTS)))
+        best = max(candidates, key=lambda candidate: candidate.accuracy)
+        self._keep(best.trained)
+        self.alpha_start_ = best.alpha
+        starts = (best.alpha, self.beta_)
+        alphas, betas = (grid(*axis) for axis in zip(starts, self.grid_top, self.grid_steps, strict=True))
+        self._search(task.X_val, task.y_val, alphas, betas)
+
+    def _candidate(self, task: Task, number: int, seed: int) -> Candidate:
+        def progress(done: int, _: int) -> None:
+            if self.progress is not None:
+                self.progress(number * self.epochs + done, len(ALPHA_STARTS) * self.epochs)
+
+        alpha = ALPHA_STARTS[number]
+        trained = self._train_keys(task, alpha, seed, progress)
+        accuracy = max(trained.history.columns.get("validation_accuracy", [0.0]))
+        self.history_.note(f"trained with α={alpha:g}: {accuracy:.1%} of the validation data right")
+        return Candidate(alpha, accuracy, trained)

@@ -1,0 +1,211 @@
+"""LP++ as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._core import backend, checks
+from .._core.backend import Array
+from .._core.base import FewShotClassifier
+from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
+from .._core.seeds import generator
+from .._core.task import Task
+from .fit import train
+from .recipes import Recipe, check_solver_takes, resolve
+from .selection import COLUMNS
+from .solvers import SOLVERS, from_json, to_json
+from .solvers.base import RULES
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_FROM_RECIPE = nothing("as the recipe has it")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LPPlusPlus(FewShotClassifier):
+    """Linear probe whose class weights are w_k + α_k t_k: a visual prototype and a multiple of the name's embedding.
+
+    Parameters
+    ----------
+    recipe : {"default", "paper", "released"}
+        Preset for all parameters below that are None. "paper" is Algorithm 1 (with one α for all classes at the
+        start), "released" what the authors' code does.
+    solver : {"flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"} or object, optional
+        Default "flow": the same descent in a few long steps. An object of `lpplusplus.solvers`, or one of your own with
+        `run(objective, point, observer)`, has its own parameters; those below that name a solver are then left out.
+    alpha : {"learned", "fixed", "none"}, optional
+        Whether the text weights are trained from their start; "none" ignores the text.
+    alpha_init : {"shared", "per-class", "random"} or float, optional
+        Start of the text weights. Default "shared".
+    w_init : {"class-sums", "random"}, optional
+        Start of the prototypes.
+    cycle : (int, int), optional
+        Steps on W and on α in turn ("flow", "block-mm" and "heavy-ball"). Default (10, 1).
+    updates : int, optional
+        Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. "flow" takes it as the
+        time to reach and not as a number of steps; its default is 300 per shot of the smallest class, and 30 000 where
+        held-out loss decides when to stop.
+    tau_w, tau_alpha : float, optional
+        Factors of the blocks' curvature constants (all but "lbfgs"). Default 1 and 16, as in the paper.
+    certified : bool, optional
+        Use constants that bound the curvature everywhere, so that every step lowers the loss ("block-mm" and
+        "gradient-descent").
+    learning_rate : {"lipschitz", "grid"} or float, optional
+        Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation, or a number.
+    intercept : bool, optional
+        Whether classes have a bias. The paper has none, the released code has.
+    selection : {"auto", "last", "cross-validation", "validation", "validation-loss"}, optional
+        Which iterate to keep. "validation" takes the one with the best validation accuracy, "validation-loss" stops
+        where validation log-loss no longer falls, "cross-validation" where that of the support's own folds no longer
+        does. "auto" means "validation-loss" with a validation set and "cross-validation" without, or "last" where some
+        class has a single example; in the recipes "paper" and "released", "validation" with and "last" without.
+    ties : {"latest", "first"}, optional
+        Which of equally accurate iterates wins on a validation set.
+    folds : int, optional
+        Folds of the cross-validation. Default 4.
+    normalize : bool
+        Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
+        scaled.
+    random_state : int, Generator, RandomState or None
+        Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
+
+    Attributes
+    ----------
+    coef_ : (K, D) array
+        w_k + α_k t_k, what embeddings are multiplied with.
+    alpha_ : (K,) array or None
+        Text weights; None without text.
+    intercept_ : (K,) array
+        Zero where the recipe has no intercept.
+    prototypes_ : (K, D) array
+        The visual part w_k.
+    text_ : (K, D) array or None
+        Unit class-name embeddings.
+    classes_ : (K,) numpy array
+    history_ : History
+        Loss, time and what selection measured, one entry per iterate; `history_.as_arrays()` to plot.
+    n_updates_ : int
+        The iterate that was kept.
+    selection_ : str
+        How it was chosen.
+    learning_rate_ : float or None
+        The rate that was given, or the best of the grid; None where steps come from the curvature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpplusplus import LPPlusPlus
+    >>> images = np.array([[1.0, 0.1], [0.9, 0.3], [0.1, 1.0], [0.3, 0.9]])
+    >>> names = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> probe = LPPlusPlus().fit(images, ["cat", "cat", "dog", "dog"], text=names)
+    >>> probe.predict([[0.8, 0.2], [0.2, 0.8]])
+    array(['cat', 'dog'], dtype='<U3')
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        "recipe": [choice(("default", "paper", "released"))],
+        "solver": [choice(tuple(SOLVERS)), having("run"), _FROM_RECIPE],
+        "alpha": [choice(("learned", "fixed", "none")), _FROM_RECIPE],
+        "alpha_init": [choice(("shared", "per-class", "random")), number(), _FROM_RECIPE],
+        "w_init": [choice(("class-sums", "random")), _FROM_RECIPE],
+        "cycle": [*RULES["cycle"], _FROM_RECIPE],
+        "updates": [number(0, whole=True), _FROM_RECIPE],
+        "tau_w": [*RULES["tau_w"], _FROM_RECIPE],
+        "tau_alpha": [*RULES["tau_alpha"], _FROM_RECIPE],
+        "certified": [*RULES["certified"], _FROM_RECIPE],
+        "learning_rate": [choice(("lipschitz", "grid")), number(0, open=True), _FROM_RECIPE],
+        "intercept": [FLAG, _FROM_RECIPE],
+        "selection": [
+            choice(("auto", "last", "cross-validation", "validation", "validation-loss")),
+            _FROM_RECIPE,
+        ],
+        "ties": [choice(("latest", "first")), _FROM_RECIPE],
+        "folds": [number(2, whole=True), _FROM_RECIPE],
+        "normalize": [FLAG],
+        "random_state": [SEED],
+    }
+
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?"}
+    fitted_scalars: ClassVar[tuple[str, ...]] = ("n_updates_", "selection_", "learning_rate_")
+
+    recipe: str = "default"
+    solver: Any = None
+    alpha: str | None = None
+    alpha_init: str | float | None = None
+    w_init: str | None = None
+    cycle: tuple[int, int] | None = None
+    updates: int | None = None
+    tau_w: float | None = None
+    tau_alpha: float | None = None
+    certified: bool | None = None
+    learning_rate: str | float | None = None
+    intercept: bool | None = None
+    selection: str | None = None
+    ties: str | None = None
+    folds: int | None = None
+    normalize: bool = True
+    random_state: Any = 0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_solver_takes(self.recipe, self.get_params(deep=False))
+
+    def _resolved(self) -> Recipe:
+        return resolve(self.recipe, self.get_params(deep=False))
+
+    def _fit_task(self, task: Task) -> None:
+        recipe = self._resolved()
+        uses_text = task.text is not None and recipe.alpha != "none"
+        if not uses_text:
+            remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
+            checks.check_every_class_has_examples(task, self.classes_, remedy)
+        fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
+        self.coef_ = fitted.effective
+        self.alpha_ = fitted.weights.alpha
+        self.intercept_ = fitted.weights.intercept
+        if self.intercept_ is None:
+            self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
+        self.text_ = None if self.alpha_ is None else backend.copy(task.text)
+        self.history_ = fitted.history
+        self.n_updates_ = fitted.update
+        self.selection_ = fitted.selection
+        self.learning_rate_ = fitted.learning_rate
+
+    def _count_parameters(self) -> int:
+        recipe = self._resolved()
+        if recipe.solver.updates == 0:
+            return 0
+        learns_alpha = self.alpha_ is not None and recipe.solver.moves_alpha
+        return len(self.classes_) * (self.n_features_in_ + learns_alpha + recipe.intercept)
+
+    def _parameters_to_save(self) -> dict[str, Any]:
+        return {**super()._parameters_to_save(), "solver": to_json(self.solver)}
+
+    @classmethod
+    def _with_parameters(cls, saved: dict[str, Any]) -> Self:
+        return cls(**{**saved, "solver": from_json(saved["solver"])})
+
+    def _scalars_to_save(self) -> dict[str, Any]:
+        return {**super()._scalars_to_save(), "history": self.history_.as_flat_lists()}
+
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
+        super()._restore(arrays, scalars, classes)
+        if (self.alpha_ is None) != (self.text_ is None):
+            raise ValueError("alpha_ without text_, or text_ without alpha_")
+        columns = self.history_.columns
+        if not set(columns) <= set(COLUMNS):
+            raise ValueError(f"the history has columns {sorted(columns)}")
+        self.history_.columns = {name: columns.get(name, []) for name in COLUMNS}
+
+    @property
+    def prototypes_(self) -> Array:
+        """The visual part of the weights, w_k = coef_ - α_k t_k."""
+        check_is_fitted(self)
+        if self.text_ is None:
+            return self.coef_
+        return self.coef_ - self.alpha_[:, None] * self.text_  # type: ignore[index]

@@ -1,0 +1,112 @@
+"""Where LP++ starts (paper Prop. 2 with λ = 1/N and β = 1/(250 K)).
+
+W⁰ is the *sum*, not the mean, of each class's images, so the visual part gains weight with the number of shots, and
+α⁰ = 250 x mean cosine between images and their class name. The formula as printed gives one α per class. That acts as a
+class bias: all images have a common cosine with all texts, and a class with a larger α gains Δα times that cosine
+whatever the image. On real features the start then falls below zero-shot. The released code uses one α for all classes,
+which is the default here; the published training-free results, which are above zero-shot, most likely come from it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core import backend
+from .._core.backend import Array
+
+TEXT_STRENGTH = 250.0
+"""λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
+
+
+def class_sums(F: Array, y: Array, n_classes: int) -> Array:
+    """W⁰: the sum of each class's embeddings; zero for a class without examples.
+
+    >>> class_sums(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 0]), 2)
+    array([[2., 0.],
+           [0., 1.]])
+    """
+    return backend.sum_by_class(*_ready(F, y), n_classes)
+
+
+def shared_alpha(F: Array, y: Array, text: Array) -> float:
+    """One α⁰ for all classes: 250 x the mean over classes of the class's mean cosine.
+
+    For balanced classes that is 250 x the mean over images, whatever the number of shots.
+
+    >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> shared_alpha(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([0, 0]), text)
+    200.0
+    """
+    return float(_alpha(F, y, text, shared=True)[0])
+
+
+def per_class_alpha(F: Array, y: Array, text: Array) -> Array:
+    """α⁰ as the paper prints it: 250 x the class's own mean cosine; for a class without examples, the others' mean.
+
+    >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> per_class_alpha(np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([0, 1]), text)
+    array([250., 200.])
+    """
+    return _alpha(F, y, text, shared=False)
+
+
+def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) -> Array:
+    """α⁰ of each class, (K,), from the class sums: a class's mean cosine is its sum times its text, over its count.
+
+    Parameters
+    ----------
+    sums : (K, D) array
+        `class_sums` of the support.
+    counts : (K,) array
+        Examples of each class.
+    text : (K, D) array
+    shared
+        One value for all classes, or one each.
+
+    Examples
+    --------
+    >>> sums, text = np.array([[2.0, 0.0], [0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> alpha_from_sums(sums, np.array([2, 1]), text, shared=True)
+    array([225., 225.])
+    """
+    xp = backend.namespace(sums)
+    present = counts > 0
+    counts = backend.cast(counts, sums.dtype)
+    cosines = backend.row_dots(sums, text) / xp.where(present, counts, xp.ones_like(counts))
+    mean = xp.sum(cosines) / xp.sum(backend.cast(present, sums.dtype))
+    everywhere = xp.zeros_like(cosines) + mean
+    return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))
+
+
+def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:
+    F, y = _ready(F, y)
+    counts = backend.namespace(y).bincount(y, minlength=text.shape[0])
+    sums = class_sums(F, y, text.shape[0])
+    return alpha_from_sums(sums, counts, backend.like(text, F, dtype=F.dtype), shared=shared)
+
+
+def _ready(F: Array, y: Array) -> tuple[Array, Array]:
+    """Embeddings in working precision, and labels on the same device."""
+    F = backend.cast(F, backend.working_dtype(F))
+    return F, backend.like(y, F)
+
+
+def random_weights(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
+    """A random W⁰ for the paper's comparison of starts: entries N(0, 1/D), so that rows have length about 1.
+
+    >>> random_weights(np.eye(3), 2, np.random.default_rng(0)).shape
+    (2, 3)
+    """
+    dim = F.shape[1]
+    return backend.like(rng.standard_normal((n_classes, dim)) / dim**0.5, F, dtype=F.dtype)
+
+
+def random_alpha(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
+    """A random α⁰ for the same comparison: uniform over what cosines between 0 and 1 would give.
+
+    The paper does not say how it drew its random start. This one has the same loss, about 20, and as low an accuracy.
+
+    >>> bool((random_alpha(np.eye(3), 2, np.random.default_rng(0)) < 250).all())
+    True
+    """
+    return backend.like(TEXT_STRENGTH * rng.uniform(size=n_classes), F, dtype=F.dtype)

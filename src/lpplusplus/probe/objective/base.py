@@ -1,0 +1,194 @@
+"""What a solver may ask of the loss, whatever its coordinates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..._core.threads import ALONE, Team
+from .odometer import Odometer
+from .point import Evaluation, Point, Watch, Weights
+from .spectrum import Spectrum
+from .support import Support
+
+
+class Objective(ABC):
+    """L on one support, in coordinates of its own, with all that a solver may ask of it.
+
+    A solver moves a `Point` with `descend` (or `jump`) and does not know whether the coordinates are weights or
+    coefficients of support images; see `primal` and `span` for the two exact forms.
+    """
+
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+        self.support = support
+        self.team = team
+        self.odometer: Odometer | None = None
+        self._alive: Array | None = None
+        xp = backend.namespace(support.F)
+        alive = support.counts > 0
+        if freeze and not bool(xp.all(alive)):
+            self._alive = backend.cast(alive, support.F.dtype)
+
+    @abstractmethod
+    def at(self, weights: Weights) -> Point:
+        """The point that stands for `weights`."""
+
+    @abstractmethod
+    def weights(self, point: Point) -> Weights:
+        """The classifier that `point` stands for; the inverse of `at`."""
+
+    @abstractmethod
+    def watch(self, X: Array) -> Watch:
+        """Follow the logits of further images `X` (n, D)."""
+
+    @property
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Leading eigenpairs of FᵀF/N; the vectors in the objective's own coordinates."""
+
+    @abstractmethod
+    def damp(self, gradient: Array, strength: Array) -> None:
+        """Divide class k of `gradient` by 1 + strength_k λ_d along each eigenvector d of FᵀF/N, in place.
+
+        Exact along the vectors of `spectrum`; all other directions share its last eigenvalue.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
+        """Loss at `point` and the gradients that are asked for; the intercept's comes with that of `w`.
+
+        Gradients are multiplied by `scale`. That costs nothing here, and a step of known length is then ready to take.
+        """
+
+    @abstractmethod
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        """v_k += α_k t_k in the objective's coordinates, in place."""
+
+    @cached_property
+    def lambda_max(self) -> float:
+        """Largest eigenvalue of FᵀF (not divided by N)."""
+        return float(self.spectrum.values[0]) * self.support.size
+
+    @cached_property
+    def score_energy(self) -> Array:
+        """mean_i (f_i·t_k)² for each class, (K,)."""
+        if self.support.text is None:
+            raise ValueError("the text block has no curvature without text")
+        return self._energy()
+
+    @abstractmethod
+    def _energy(self) -> Array:
+        """`score_energy`, where there is text."""
+
+    def descend(
+        self,
+        point: Point,
+        *,
+        w: tuple[Array, float] | None = None,
+        alpha: Array | None = None,
+        intercept: Array | None = None,
+    ) -> None:
+        """Subtract steps from `point`, in place.
+
+        `w` is a gradient and the factor that makes it a step; the gradient is overwritten. `alpha` and `intercept` are
+        steps as they are.
+        """
+        if w is not None or intercept is not None:
+            self._forget()
+        if w is not None:
+            self._descend_w(point, *w)
+        if alpha is not None:
+            assert point.alpha is not None
+            point.alpha = point.alpha - alpha
+            self._add_text(point.v, -alpha)
+            self._note_travel(alpha)
+        if intercept is not None:
+            point.intercept = point.intercept - intercept
+            self._note_travel(intercept)
+
+    def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
+        measure = self.odometer is not None
+        if self.team.size == 1 and not measure:
+            if length != 1:
+                gradient *= length
+            point.v -= gradient
+            return
+
+        def work(worker: int) -> Array:
+            steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
+            for step, target in zip(steps, targets, strict=True):
+                if length != 1:
+                    step *= length
+                target -= step
+            return self._squared_length_(*steps) if measure else None
+
+        squares = self.team.map(work)
+        if measure:
+            xp = backend.namespace(gradient)
+            total = sum(squares)
+            self._note_travel(xp.sqrt(xp.maximum(total, 0 * total)))
+
+    def jump(self, point: Point, to: Point) -> None:
+        """Move `point` anywhere, in place."""
+        self._forget()
+        point.assign(to)
+        if self.odometer is not None:
+            self.odometer.reading += float("inf")
+
+    def retreat(self, point: Point, to: Point) -> None:
+        """Take `point` back to where it stood before its last step, in place.
+
+        The odometer has counted the step away from there and need not count the way back. A bound on logits that was
+        noted further on does not hold here.
+        """
+        self._forget()
+        point.assign(to)
+        if self.odometer is not None:
+            self.odometer.forget_bound()
+
+    def _forget(self) -> None:  # noqa: B027  (A form that keeps nothing has nothing to drop.)
+        """Drop what was kept for the case that only α moves."""
+
+    def keep(self, source: Point, target: Point) -> None:
+        """Copy to `target` what `weights` needs of `source`."""
+
+        def work(worker: int) -> None:
+            self._blocks(target.v, worker)[0][...] = self._blocks(source.v, worker)[0]
+
+        self.team.map(work)
+        target.alpha, target.intercept = source.alpha, source.intercept
+
+    def start_odometer(self) -> Array:
+        """From now on measure how far each class's weights travel; returns the `Odometer.reading`, which goes on."""
+        self.odometer = Odometer(self.support)
+        return self.odometer.reading
+
+    def _logit_bound(self, point: Point) -> float | None:
+        return None if self.odometer is None else self.odometer.logit_bound(point)
+
+    def _note_bound(self, point: Point, bound: float) -> None:
+        if self.odometer is not None:
+            self.odometer.note_bound(point, bound)
+
+    def _note_travel(self, step: Array) -> None:
+        if self.odometer is not None:
+            self.odometer.advance(step)
+
+    @abstractmethod
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        """A worker's rows of an array of coordinates, one block for each kind. `weights` needs the first block only."""
+
+    @abstractmethod
+    def _squared_length_(self, *blocks: Array) -> Array:
+        """What these rows add to a step's squared length in weights for each class, (K,); they may be overwritten."""
+
+    def _freeze(self, *gradients: Array | None) -> None:
+        """Zero the columns of classes without examples."""
+        if self._alive is not None:
+            for gradient in gradients:
+                if gradient is not None:
+                    gradient *= self._alive

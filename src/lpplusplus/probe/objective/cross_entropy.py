@@ -1,0 +1,34 @@
+"""Loss and residual of blocks of logits, computed in place."""
+
+from __future__ import annotations
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..._core.softmax import softmax
+
+
+def own_entries(y: Array, n_classes: int) -> Array:
+    """Where the entries of the right classes stand in a flattened (n, K) array."""
+    return backend.arange(y, y.shape[0]) * n_classes + y
+
+
+def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
+    """-ln p of the right class for each row of logits; `scale` times the probabilities go to `out`, which may be `z`.
+
+    `own` comes from `own_entries`; `bound` is `softmax`'s.
+    """
+    chosen = z.reshape(-1)[own]
+    return softmax(z, out, scale, bound)[:, 0] - chosen
+
+
+def residual(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> float:
+    """Sum of the rows' losses; `scale` times R = P - Y goes to `out`, which may be `z`."""
+    losses = cross_entropy(z, own, out, scale, bound)
+    out.reshape(-1)[own] -= scale
+    return float(losses.sum(dtype=backend.wide_dtype(z)))
+
+
+def spread_of(r: Array) -> Array:
+    """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
+    xp = backend.namespace(r)
+    return xp.sum(xp.abs(r), axis=0) - backend.column_dots(r, r)

@@ -1,0 +1,242 @@
+"""The objective on the weights themselves: coordinates are the (D, K) effective weights.
+
+An evaluation takes two products of N x D x K, in chunks of rows so that the N x K logits never exist at once. Steps on
+α take fewer, since the products f_i·t_k of images and text are kept: the gradient of α is Σ_i R_ik f_i·t_k, and the
+logits after a step on α are those before it plus Δα_k f_i·t_k.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..._core.threads import ALONE, Team
+from .base import Objective
+from .cross_entropy import own_entries, residual, spread_of
+from .point import Evaluation, Point, Watch, Weights
+from .spectrum import Spectrum, leading_eigenpairs
+from .support import Support
+
+HELD = 0.375
+"""Memory for logits that are kept over a step on α, as a fraction of that of the images."""
+
+
+class Share(NamedTuple):
+    """What one worker's images add up to."""
+
+    loss: float
+    intercept: Array
+    spread: Array
+    along_text: Array
+    size: float
+    """A bound on their logits."""
+
+
+class Pass(NamedTuple):
+    """What one pass over the images computes."""
+
+    point: Point
+    gradient: bool
+    """Whether the residual is multiplied with the images."""
+    spread: bool
+    scores: dict[tuple[int, int], Array] | None
+    """Products with the text, where the gradient of α comes from them and W's is not wanted."""
+    held: dict[tuple[int, int], Array]
+    """Logits that are kept over a step on α, by chunk."""
+    hold: bool
+    """Whether this pass fills `held`."""
+    travel: Array | None
+    """How far α has moved since `held` was filled; None where it is not to be used."""
+    bound: float | None
+    """A known bound on all logits."""
+
+
+class PrimalObjective(Objective):
+    """L in the coordinates of the weights; see `Objective`."""
+
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
+        super().__init__(support, team=team, freeze=freeze)
+        F, text = support.F, support.text
+        xp = backend.namespace(F)
+        self._chunks = support.chunks(team)
+        height = max(b - a for a, b in self._chunks)
+        self._text = None if text is None else backend.copy(xp.permute_dims(text, (1, 0)))
+        self._own = {chunk: own_entries(support.y[slice(*chunk)], support.n_classes) for chunk in self._chunks}
+        shape = (support.dim, support.n_classes)
+        self._logits = [backend.empty(F, (height, shape[1])) for _ in range(team.size)]
+        self._sums = [backend.empty(F, shape) for _ in range(team.size)]
+        self._parts = [backend.empty(F, shape) for _ in range(team.size)]
+        self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
+
+    def at(self, weights: Weights) -> Point:
+        xp = backend.namespace(self.support.F)
+        v = backend.copy(xp.permute_dims(weights.W, (1, 0)))
+        if weights.alpha is not None:
+            self._add_text(v, weights.alpha)
+        return Point(v, weights.alpha, weights.intercept)
+
+    def weights(self, point: Point) -> Weights:
+        xp = backend.namespace(self.support.F)
+        point = point.copy()
+        if point.alpha is not None:
+            self._add_text(point.v, -point.alpha)
+        return Weights(backend.copy(xp.permute_dims(point.v, (1, 0))), point.alpha, point.intercept)
+
+    def watch(self, X: Array) -> Watch:
+        return PrimalWatch(X)
+
+    @cached_property
+    def _curvature(self) -> tuple[Spectrum, Array | None]:
+        """`spectrum` and, with text, `score_energy`: both from FᵀF/N where that is smaller than F; it is not kept."""
+        support, text = self.support, self.support.text
+        energy = None
+        if support.is_tall:
+            moment = support.moment(self.team)
+            moment /= support.size
+            if text is not None:
+                energy = backend.row_dots(self.team.matmul(text, moment), text)
+            return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
+        F, _ = support.gathered
+        if text is not None:
+            scores = self.team.matmul(F, text.T)
+            energy = backend.column_dots(scores, scores) / support.size
+        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.size, F, support.dim), energy
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return self._curvature[0]
+
+    def _energy(self) -> Array:
+        return self._curvature[1]
+
+    def damp(self, gradient: Array, strength: Array) -> None:
+        self.spectrum.damp_(gradient, strength)
+
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
+        asked = self._prepare(point, w=w, alpha=alpha, spread=spread)
+        shares = self.team.map(lambda worker: self._share(asked, worker))
+        self._note_bound(point, max(share.size for share in shares))
+        if asked.hold:
+            self._held_at = point, point.alpha
+        size, factor = self.support.size, scale / self.support.size
+        loss = sum(share.loss for share in shares) / size
+        kappa = sum(share.spread for share in shares) / size if spread else None
+        if asked.scores is not None:
+            text_gradient = sum(share.along_text for share in shares) * factor
+            self._freeze(text_gradient)
+            return Evaluation(loss, alpha=text_gradient, spread=kappa)
+        if not asked.gradient:
+            return Evaluation(loss, spread=kappa)
+        gradient = self._sums[0]
+        for other in self._sums[1:]:
+            gradient += other
+        gradient *= factor
+        self._freeze(gradient)
+        text_gradient = backend.column_dots(gradient, self._text) if alpha else None
+        bias_gradient = None
+        if point.intercept is not None:
+            bias_gradient = sum(share.intercept for share in shares) * factor
+            self._freeze(bias_gradient)
+        return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+
+    def _prepare(self, point: Point, *, w: bool, alpha: bool, spread: bool) -> Pass:
+        """Decide what the workers do; what they share is made here, where there is one thread."""
+        scores = self._scores if alpha and not w and self.support.n_classes <= self.support.dim else None
+        travel = None
+        if self._held_at is not None and self._held_at[0] is point:
+            travel = point.alpha - self._held_at[1]
+        hold = scores is not None and travel is None
+        return Pass(
+            point,
+            gradient=(w or alpha) and scores is None,
+            spread=spread,
+            scores=scores,
+            held=self._held if hold or travel is not None else {},
+            hold=hold,
+            travel=travel,
+            bound=self._logit_bound(point),
+        )
+
+    def _share(self, asked: Pass, worker: int) -> Share:
+        """Go through one worker's images; their part of the gradient of W is left in `_sums`."""
+        support, intercept = self.support, asked.point.intercept
+        xp = backend.namespace(support.F)
+        total, part = self._sums[worker], self._parts[worker]
+        loss = size = 0.0
+        by_class = (support.n_classes,)
+        bias, kappa, along_text = (backend.zeros(support.F, by_class) for _ in range(3))
+        if asked.gradient:
+            total[...] = 0
+        for a, b in self._chunks[self.team.share(len(self._chunks), worker)]:
+            r = self._logits[worker][: b - a, :]  # Room for the logits, which become the residual.
+            z = self._chunk_logits(asked, (a, b), r)
+            here = backend.largest(z) if asked.bound is None else asked.bound
+            size = max(size, here)
+            loss += residual(z, self._own[a, b], out=r, bound=here)
+            if asked.spread:
+                kappa += spread_of(r)
+            if asked.scores is not None:
+                along_text += backend.column_dots(r, asked.scores[a, b])
+            if asked.gradient:
+                total += xp.matmul(support.F[a:b, :].T, r, out=part)
+                if intercept is not None:
+                    bias += xp.sum(r, axis=0)
+        return Share(loss, bias, kappa, along_text, size)
+
+    def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], room: Array) -> Array:
+        """Logits of some images, in `room`; those to be held, in a place of their own."""
+        xp, point = backend.namespace(room), asked.point
+        if asked.travel is not None and chunk in asked.held:
+            xp.multiply(self._scores[chunk], asked.travel, out=room)
+            room += asked.held[chunk]
+            return room
+        out = asked.held.get(chunk, room) if asked.hold else room
+        z = xp.matmul(self.support.F[slice(*chunk), :], point.v, out=out)
+        if point.intercept is not None:
+            z += point.intercept
+        return z
+
+    def _forget(self) -> None:
+        self._held_at = None
+
+    @cached_property
+    def _held(self) -> dict[tuple[int, int], Array]:
+        """Room for the logits of each worker's first chunks."""
+        part = min(1.0, HELD * self.support.dim / self.support.n_classes)
+        shares = (self._chunks[self.team.share(len(self._chunks), worker)] for worker in range(self.team.size))
+        chosen = [chunk for share in shares for chunk in share[: int(part * len(share))]]
+        return {(a, b): backend.empty(self.support.F, (b - a, self.support.n_classes)) for a, b in chosen}
+
+    @cached_property
+    def _scores(self) -> dict[tuple[int, int], Array]:
+        """f_i·t_k of each chunk's images, (n, K); asked for only where they take no more memory than the images."""
+        text = self._text
+        return {(a, b): self.team.matmul(self.support.F[a:b, :], text) for a, b in self._chunks}
+
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        return (v[self.team.share(v.shape[0], worker)],)
+
+    def _squared_length_(self, *blocks: Array) -> Array:
+        (step,) = blocks
+        return backend.column_dots_(step, step)
+
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        v += self._text * alpha
+
+
+class PrimalWatch(Watch):
+    """Images scored with the weights themselves."""
+
+    def __init__(self, X: Array) -> None:
+        super().__init__(X)
+        self._X = X
+
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        z = team.matmul(self._X[rows], point.v)
+        if point.intercept is not None:
+            z += point.intercept
+        return z

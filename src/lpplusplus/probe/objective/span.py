@@ -1,0 +1,169 @@
+"""The objective in the span of the support, for tasks with few images.
+
+Every gradient of W is a combination of support images, so W = W⁰ + CᵀF/N with an (N, K) matrix C of coefficients, and
+the logits of the support follow from the Gram matrix: F Wᵀ = F W⁰ᵀ + (F Fᵀ/N) C. Coordinates are C and the logits
+stacked, (2N, K); those of the gradient are R and (F Fᵀ/N) R. An evaluation takes one N x N x K product, whatever D is,
+and the iterates are those of `primal` up to rounding. Logits of further images can be tracked in the same way: they are
+more rows of the coordinates.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..._core.threads import ALONE, Team
+from .base import Objective
+from .cross_entropy import own_entries, residual, spread_of
+from .point import Evaluation, Point, Watch, Weights
+from .spectrum import Spectrum, leading_eigenpairs
+from .support import Support
+
+
+class SpanObjective(Objective):
+    """L in the span of the support; see `Objective`."""
+
+    def __init__(
+        self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
+    ) -> None:
+        super().__init__(support, team=team, freeze=freeze)
+        self._F, self._y = support.gathered
+        self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates, the support first.
+        self._gram = support.gram / support.size
+        if tracked is not None:
+            xp = backend.namespace(tracked)
+            self._rows = xp.concat([self._F, tracked])
+            self._gram = xp.concat([self._gram, tracked @ self._F.T / support.size])
+        self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
+        shares = (team.share(support.size, worker) for worker in range(team.size))
+        self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
+        self._gradient = backend.empty(self._F, (support.size + self._rows.shape[0], support.n_classes))
+        self._start: Array | None = None
+
+    def at(self, weights: Weights) -> Point:
+        """The point that stands for `weights`, from which all later points are measured."""
+        n = self.support.size
+        v = backend.zeros(self._F, self._gradient.shape)
+        v[n:, :] = self.team.matmul(self._rows, weights.W.T)
+        if weights.alpha is not None:
+            self._add_text(v, weights.alpha)
+        self._start = weights.W
+        return Point(v, weights.alpha, weights.intercept)
+
+    def weights(self, point: Point) -> Weights:
+        n = self.support.size
+        W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / n
+        return Weights(W, point.alpha, point.intercept)
+
+    def watch(self, X: Array) -> Watch:
+        if X is self._tracked:
+            return TrackedWatch(X, 2 * self.support.size)
+        assert self._start is not None
+        return SpanWatch(X, self._F, self._start, self.support.text, self.team)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        n = self.support.size
+        return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._F, n)
+
+    def damp(self, gradient: Array, strength: Array) -> None:
+        # The vectors are eigenvectors of the Gram matrix, so the same division holds for C and for (F Fᵀ/N) C.
+        n = self.support.size
+        self.spectrum.damp_(gradient[:n, :], strength)
+        self.spectrum.damp_(gradient[n : 2 * n, :], strength)
+        if self._tracked is not None:
+            gradient[2 * n :, :] = self._gram[n:, :] @ gradient[:n, :]
+
+    def _energy(self) -> Array:
+        assert self._scores is not None
+        n = self.support.size
+        return backend.column_dots(self._scores[:n, :], self._scores[:n, :]) / n
+
+    def evaluate(
+        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+    ) -> Evaluation:
+        n, xp = self.support.size, backend.namespace(point.v)
+        residuals, products = self._gradient[:n, :], self._gradient[n:, :]
+        bound = self._logit_bound(point)
+
+        def soften(worker: int) -> tuple[float, float, Array, Array]:
+            part = self.team.share(n, worker)
+            z, r = point.v[n : 2 * n, :][part], residuals[part]
+            if point.intercept is not None:
+                z = z + point.intercept
+            size = backend.largest(z) if bound is None else bound
+            loss = residual(z, self._own[worker], r, scale, size)
+            kappa = spread_of(r if scale == 1 else r / scale) if spread else 0
+            along_text = backend.column_dots(r, self._scores[:n, :][part]) if alpha else 0  # type: ignore[index]
+            return loss, size, kappa, along_text
+
+        def project(worker: int) -> None:
+            part = self.team.share(products.shape[0], worker)
+            xp.matmul(self._gram[part], residuals, out=products[part])
+
+        losses, sizes, spreads, along_text = zip(*self.team.map(soften), strict=True)
+        self._note_bound(point, max(sizes))
+        kappa = sum(spreads) / n if spread else None
+        text_gradient = bias_gradient = None
+        if alpha:
+            text_gradient = sum(along_text) / n
+            self._freeze(text_gradient)
+        if w:
+            self._freeze(residuals)
+            self.team.map(project)
+            if point.intercept is not None:
+                bias_gradient = xp.sum(residuals, axis=0) / n
+        return Evaluation(sum(losses) / n, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+
+    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
+        n, share = self.support.size, self.team.share
+        return v[:n, :][share(n, worker)], v[n:, :][share(v.shape[0] - n, worker)]
+
+    def _squared_length_(self, *blocks: Array) -> Array:
+        assert self._tracked is None  # Nothing uses the odometer and tracks images at once.
+        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is `products`.
+        coefficients, products = blocks
+        return backend.column_dots_(coefficients, products) / self.support.size
+
+    def _add_text(self, v: Array, alpha: Array) -> None:
+        logits = v[self.support.size :, :]
+
+        def work(worker: int) -> None:
+            part = self.team.share(logits.shape[0], worker)
+            logits[part] += self._scores[part] * alpha  # type: ignore[index]
+
+        self.team.map(work)
+
+
+class TrackedWatch(Watch):
+    """Images whose logits are among the coordinates, from row `first` on."""
+
+    def __init__(self, X: Array, first: int) -> None:
+        super().__init__(X)
+        self._first = first
+
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        z = point.v[self._first :, :][rows]
+        return backend.copy(z) if point.intercept is None else z + point.intercept
+
+
+class SpanWatch(Watch):
+    """Images scored through their products with the support."""
+
+    def __init__(self, X: Array, F: Array, start: Array, text: Array | None, team: Team) -> None:
+        super().__init__(X)
+        self._products = team.matmul(X, F.T)
+        self._products /= F.shape[0]
+        self._base = team.matmul(X, start.T)
+        self._scores = None if text is None else team.matmul(X, text.T)
+
+    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        n = self._products.shape[1]
+        z = team.matmul(self._products[rows], point.v[:n, :])
+        z += self._base[rows]
+        if point.alpha is not None:
+            z += self._scores[rows] * point.alpha  # type: ignore[index]
+        if point.intercept is not None:
+            z += point.intercept
+        return z

@@ -1,0 +1,81 @@
+"""Leading eigenpairs of a Gram matrix, and division by a function of its eigenvalues.
+
+CLIP embeddings have one large common direction, so a few products with a thin block find the leading pairs. A full
+eigendecomposition of a 1024 x 1024 matrix would cost as much as several passes over the support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._core import backend
+from ..._core.backend import Array
+
+COUNT = 32
+"""Eigenvectors kept. On CLIP features the flow is as accurate with 32 as with all (docs/explanation/flow.md)."""
+BLOCK = 40
+"""Width of the block that is iterated."""
+DENSE = 160
+"""Operators up to this order are decomposed in full, which is cheaper than iterating."""
+ROUNDS = 60
+"""Iterations before a full decomposition is made instead."""
+
+
+class Spectrum(NamedTuple):
+    """Leading eigenpairs of a positive semi-definite operator of some order n."""
+
+    values: Array
+    """The min(COUNT + 1, n) largest eigenvalues, descending. The last stands for all that are left out."""
+    vectors: Array
+    """(n, min(COUNT, n)), orthonormal."""
+
+    def damp_(self, gradient: Array, strength: Array) -> None:
+        """Divide column k of `gradient` by 1 + strength_k λ along each eigenvector, in place.
+
+        Directions beyond `vectors` share the last of `values` as their λ.
+        """
+        count = self.vectors.shape[1]
+        rest = 1 / (1 + strength * self.values[-1])
+        along = 1 / (1 + strength[None, :] * self.values[:count, None]) - rest[None, :]
+        correction = self.vectors @ (along * (self.vectors.T @ gradient))
+        gradient *= rest
+        gradient += correction
+
+
+def leading_eigenpairs(apply: Callable[[Array], Array], reference: Array, order: int) -> Spectrum:
+    """Leading eigenpairs of the operator `apply` of order `order`, in the library and precision of `reference`.
+
+    Restarted block Krylov iteration with Rayleigh–Ritz: from a block X, take the best approximations in the span of
+    X and AX and start again from them. The largest eigenvalue is exact up to rounding: its error is at most the squared
+    residual over the gap. The other pairs are less accurate, which is enough for a preconditioner.
+    """
+    xp = backend.namespace(reference)
+    if order <= DENSE:
+        return _dense(apply, reference, order)
+    tolerance = 1e-13 if reference.dtype == xp.float64 else 1e-7
+    start = np.random.default_rng(0).standard_normal((order, BLOCK))
+    X, _ = xp.linalg.qr(backend.like(start, reference, dtype=reference.dtype))
+    for _ in range(ROUNDS):
+        # Without the projection AX would look like the first eigenvector only.
+        power = apply(X)
+        basis, _ = xp.linalg.qr(xp.concat([X, power - X @ (X.T @ power)], axis=1))
+        product = apply(basis)
+        values, mix = xp.linalg.eigh(basis.T @ product)
+        values, mix = xp.flip(values, axis=0)[:BLOCK], xp.flip(mix, axis=1)[:, :BLOCK]
+        X = basis @ mix
+        top, gap = float(values[0]), float(values[0] - values[1])
+        residual = float(xp.linalg.vector_norm(product @ mix[:, 0] - top * X[:, 0]))
+        if residual**2 <= tolerance * top * gap or residual <= tolerance * top:
+            return Spectrum(values[: COUNT + 1], X[:, :COUNT])
+    return _dense(apply, reference, order)
+
+
+def _dense(apply: Callable[[Array], Array], reference: Array, order: int) -> Spectrum:
+    xp = backend.namespace(reference)
+    identity = backend.like(np.eye(order), reference, dtype=reference.dtype)
+    values, vectors = xp.linalg.eigh(apply(identity))
+    values = xp.flip(values, axis=0)[: COUNT + 1]
+    return Spectrum(xp.maximum(values, 0 * values), xp.flip(vectors, axis=1)[:, :COUNT])

@@ -1,0 +1,74 @@
+"""Solvers, one file each, named after what it does; `base` has the contract.
+
+`LPPlusPlus(solver=...)` takes one of these objects, an object of your own with `run(objective, point, observer)`, or a
+name of `SOLVERS`.
+
+>>> from lpplusplus import LPPlusPlus, solvers
+>>> probe = LPPlusPlus(solver=solvers.BlockMM(updates=100, cycle=(10, 1)))
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from .adam import Adam
+from .base import Iterate, Observer, Solver
+from .block_mm import BlockMM
+from .flow import Flow
+from .foreign import NotSaved
+from .gradient_descent import GradientDescent
+from .heavy_ball import HeavyBall
+from .lbfgs import LBFGS
+
+__all__ = [
+    "LBFGS",
+    "SOLVERS",
+    "Adam",
+    "BlockMM",
+    "Flow",
+    "GradientDescent",
+    "HeavyBall",
+    "Iterate",
+    "Observer",
+    "Solver",
+]
+
+SOLVERS: dict[str, type[Solver]] = {
+    "flow": Flow,
+    "block-mm": BlockMM,
+    "heavy-ball": HeavyBall,
+    "gradient-descent": GradientDescent,
+    "adam": Adam,
+    "lbfgs": LBFGS,
+}
+"""Names for `LPPlusPlus(solver=...)`. A new solver is one file and one line here."""
+
+
+def to_json(solver: Any) -> Any:
+    """What a file keeps of `solver=`: a name as it is, one of our objects with its parameters, the name of any other.
+
+    >>> to_json(LBFGS(updates=20))
+    {'solver': 'lbfgs', 'updates': 20, 'learn_alpha': True, 'memory': 10, 'tolerance': 1e-09}
+    """
+    if solver is None or isinstance(solver, str):
+        return solver
+    for name, kind in SOLVERS.items():
+        if type(solver) is kind:
+            return {"solver": name, **asdict(solver)}
+    kind = type(solver)
+    return {"foreign": solver.name if kind is NotSaved else f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def from_json(content: Any) -> Any:
+    """The inverse of `to_json`; a solver that is not ours comes back as `NotSaved`.
+
+    >>> from_json({"solver": "block-mm", "cycle": [1, 1]}).cycle
+    (1, 1)
+    """
+    if not isinstance(content, dict):
+        return content
+    if "foreign" in content:
+        return NotSaved(str(content["foreign"]))
+    parameters: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
+    return SOLVERS[parameters.pop("solver")](**parameters)

@@ -1,0 +1,66 @@
+"""Adam on all blocks, for the paper's comparison of optimisers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._core import backend
+from ..._core.backend import Array
+from ..objective import Objective, Point
+from .base import Iterate, Observer, Solver
+from .gradient_descent import lipschitz_step
+
+
+class _Moments:
+    """Adam's running averages for one block."""
+
+    def __init__(self, block: Array, beta: tuple[float, float], epsilon: float) -> None:
+        self._first = backend.zeros(block, block.shape)
+        self._second = backend.zeros(block, block.shape)
+        self._beta, self._epsilon = beta, epsilon
+
+    def direction(self, gradient: Array, update: int) -> Array:
+        """The normalised step for the `update`-th gradient, counted from 1."""
+        xp, (b1, b2) = backend.namespace(gradient), self._beta
+        self._first *= b1
+        self._first += (1 - b1) * gradient
+        self._second *= b2
+        self._second += (1 - b2) * gradient * gradient
+        scale = xp.sqrt(self._second / (1 - b2**update))
+        scale += self._epsilon
+        return self._first / (1 - b1**update) / scale
+
+
+@dataclass(frozen=True)
+class Adam(Solver):
+    """Adam with its authors' constants; `learning_rate=None` is gradient descent's step, which does not suit it."""
+
+    learning_rate: float | None = None
+    beta: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    tau_w: float = 1.0
+    tau_alpha: float = 16.0
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        learn_alpha = self.moves_alpha and point.alpha is not None
+        rate = self.learning_rate or lipschitz_step(
+            objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha
+        )
+        moments = {
+            name: _Moments(block, self.beta, self.epsilon)
+            for name, block in (("w", point.v), ("alpha", point.alpha), ("b", point.intercept))
+            if block is not None
+        }
+        budget = self.budget
+        for update in range(budget + 1):
+            last = update == budget
+            here = objective.evaluate(point, w=not last, alpha=learn_alpha and not last)
+            if observer(Iterate(update, float("nan"), here.loss, point)) or last:
+                return
+            step = {
+                name: rate * moments[name].direction(gradient, update + 1)
+                for name, gradient in (("alpha", here.alpha), ("b", here.intercept))
+                if gradient is not None
+            }
+            w = moments["w"].direction(here.w, update + 1)
+            objective.descend(point, w=(w, rate), alpha=step.get("alpha"), intercept=step.get("b"))

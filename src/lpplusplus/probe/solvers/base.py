@@ -1,0 +1,120 @@
+"""What every solver is: descent from a starting point, shown iterate by iterate to an observer.
+
+A solver sees an `Objective` and a `Point`, never files, class names or arrays of images. It calls `observer(iterate)`
+at the start and after each update, and stops when the observer returns True or its budget is spent. Which iterate is
+kept is the observer's business (`selection`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ..._core.parameters import FLAG, Rule, check_parameters, nothing, number, pair
+from ..objective import Objective, Point
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+LPP_UPDATES = 300
+"""Updates in all experiments of the paper."""
+
+RULES: dict[str, list[Rule]] = {
+    "updates": [number(0, whole=True), nothing("300, or what suits the task")],
+    "learn_alpha": [FLAG],
+    "cycle": [pair((1, 0))],
+    "tau_w": [number(0, open=True)],
+    "tau_alpha": [number(0, open=True)],
+    "certified": [FLAG],
+    "learning_rate": [number(0, open=True), nothing("from the curvature")],
+    "momentum": [number(0, 1)],
+    "beta": [pair((0, 0), whole=False)],
+    "epsilon": [number(0, open=True)],
+    "memory": [number(1, whole=True)],
+    "tolerance": [number(0)],
+    "direct": [FLAG],
+}
+"""What the parameters of the package's solvers may be."""
+
+
+class Iterate(NamedTuple):
+    """One iterate. `point` is moved on by the next update: copy it to keep it."""
+
+    update: int
+    """Updates made so far; 0 is the start."""
+    time: float
+    """Length of the path so far in visual steps of 1/γ_w, which makes solvers comparable; NaN where it has none."""
+    loss: float
+    """Loss of the support at `point`."""
+    point: Point
+
+
+Observer = Callable[[Iterate], bool]
+"""Is shown every iterate; returns True to stop the solver there."""
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """Base of the package's solvers. Its fields are its parameters: what it takes, and their defaults.
+
+    A solver from outside need not derive from this class: `LPPlusPlus(solver=...)` takes any object with
+    `run(objective, point, observer)`, and reads `coordinates` and `learn_alpha` where it has them.
+    """
+
+    updates: int | None = None
+    """Budget; None for 300, or for what suits the task where a solver has a rule for it."""
+    learn_alpha: bool = field(default=True, kw_only=True)
+    """Whether the text weights move."""
+
+    coordinates: ClassVar[str] = "weights"
+    """"any" if the iterates are the same classifiers in all coordinates, which lets small tasks run in the span of
+    their support; "weights" if the solver needs the weights themselves."""
+    far_apart: ClassVar[bool] = False
+    """Whether its iterates are so far apart that a few without gain are a reason to stop."""
+
+    def __post_init__(self) -> None:
+        values = vars(self)
+        check_parameters(type(self).__name__, values, {name: RULES[name] for name in values if name in RULES})
+        if values.get("certified"):
+            defaults = type(self)()
+            taus = [name for name in ("tau_w", "tau_alpha") if values[name] != getattr(defaults, name)]
+            check_certified(taus, values.get("learning_rate"))
+
+    @property
+    def budget(self) -> int:
+        """Updates of a full run."""
+        return LPP_UPDATES if self.updates is None else self.updates
+
+    @property
+    def evaluations(self) -> int:
+        """Gradients of a full run, for choosing the cheaper form of the objective."""
+        return self.budget
+
+    @property
+    def moves_alpha(self) -> bool:
+        """Whether α moves: not where it is fixed, nor by a cycle without steps on it."""
+        return bool(self.learn_alpha and getattr(self, "cycle", (1, 1))[1] > 0)
+
+    def for_task(self, shots: int, *, held_out: bool, only_the_end: bool) -> Self:
+        """This solver for a support whose smallest class has `shots` examples.
+
+        `held_out` says that held-out loss decides when to stop, `only_the_end` that no earlier iterate is looked at.
+        """
+        return self
+
+    @abstractmethod
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        """Descend from `point`, moving it in place."""
+
+
+def check_certified(taus: list[str], learning_rate: Any) -> None:
+    """Raise where something else than the certified constants would set the steps."""
+    if taus:
+        raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
+    if learning_rate is not None:
+        raise ValueError(
+            f"certified=True takes the steps from the curvature, learning_rate={learning_rate!r} does not: "
+            f"leave one of them out."
+        )

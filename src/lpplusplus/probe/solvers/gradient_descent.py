@@ -1,0 +1,46 @@
+"""Gradient descent on both blocks at once, with one step for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..lipschitz import certified, gamma_global, gamma_w, step_size
+from ..objective import Objective, Point
+from .base import Iterate, Observer, Solver
+
+
+def lipschitz_step(objective: Objective, *, tau_w: float, tau_alpha: float, learn_alpha: bool) -> float:
+    """1/γ with the γ of eq. 12; that of W alone where α does not move."""
+    if not learn_alpha:
+        return float(step_size(gamma_w(objective, tau_w)))
+    return float(step_size(gamma_global(objective, tau_w=tau_w, tau_alpha=tau_alpha)))
+
+
+@dataclass(frozen=True)
+class GradientDescent(Solver):
+    """Both blocks as one; `learning_rate=None` is 1/γ of eq. 12, or of the certified bound."""
+
+    learning_rate: float | None = None
+    tau_w: float = 1.0
+    tau_alpha: float = 16.0
+    certified: bool = False
+
+    coordinates = "any"
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        learn_alpha = self.moves_alpha and point.alpha is not None
+        if self.learning_rate is not None:
+            length = self.learning_rate
+        elif self.certified:
+            bounds = certified(objective, intercept=point.intercept is not None)
+            length = float(step_size(bounds.joint if learn_alpha else bounds.w))
+        else:
+            length = lipschitz_step(objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha)
+        unit = length * gamma_w(objective)
+        budget = self.budget
+        for update in range(budget + 1):
+            last = update == budget
+            step = objective.evaluate(point, w=not last, alpha=learn_alpha and not last, scale=length)
+            if observer(Iterate(update, update * unit, step.loss, point)) or last:
+                return
+            objective.descend(point, w=(step.w, 1), alpha=step.alpha, intercept=step.intercept)

@@ -1,0 +1,138 @@
+"""What training tells: measured on images it has not seen, and odd names and doubles found where they were put."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_predict
+
+from lpplusplus import LPPlusPlus, ZeroShot
+from lpplusplus._core.folds import assign_folds
+from lpplusplus.images.embeddings import Embeddings
+from lpplusplus.images.insight import FOLDS, SAME_IMAGE, WEAK, doubtful_names, look_alikes, look_into
+from tasks import small_task
+
+
+def gathered(F, y, classes):
+    labels = np.array([classes[k] for k in y])
+    X = np.asarray(F, np.float32)[:, None]
+    return Embeddings(X, labels, [f"{i}.jpg" for i in range(len(F))], tuple(classes), tuple(classes))
+
+
+def fitted(support, text, method=None):
+    method = method or LPPlusPlus()
+    return method.fit(support.X, support.labels, text=text, classes=list(support.classes))
+
+
+@pytest.fixture(scope="module")
+def task():
+    F, y, T = small_task(6, 8, 24, seed=3)
+    return gathered(F, y, [f"class_{k}" for k in range(6)]), T.astype(np.float32)
+
+
+def test_validation_is_used_where_it_is_there(task):
+    support, text = task
+    F, y, _ = small_task(6, 5, 24, seed=3)
+    held = gathered(F + 0.1 * np.random.default_rng(0).standard_normal(F.shape), y, support.classes)
+    model = fitted(support, text)
+    insight = look_into(model, support, text, held)
+    assert insight.measured == "validation"
+    assert insight.accuracy == pytest.approx((model.predict(held.rows) == held.labels).mean())
+    cosine = held.rows @ text.T
+    assert insight.zero_shot_accuracy == pytest.approx((cosine.argmax(1) == y).mean())
+
+
+def test_cross_validation_never_asks_about_an_image_it_was_trained_on(task):
+    """The same folds through scikit-learn's own cross-validation give the same accuracy."""
+    support, text = task
+    model = fitted(support, text)
+    told = []
+    insight = look_into(model, support, text, None, lambda done, total: told.append((done, total)))
+    assert insight.measured == f"{FOLDS}-fold cross-validation"
+    assert told == [(fold + 1, FOLDS) for fold in range(FOLDS)]
+    index = np.array([support.classes.index(label) for label in support.labels])
+    folds = assign_folds(index, FOLDS, np.random.default_rng(0))
+    splits = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(FOLDS)]
+    answers = cross_val_predict(
+        LPPlusPlus(), support.rows, support.labels, cv=splits, params={"text": text, "classes": list(support.classes)}
+    )
+    assert insight.accuracy == pytest.approx((answers == support.labels).mean())
+    weakest = {one.label: (one.accuracy, one.images) for one in insight.weakest}
+    for label, (accuracy, images) in weakest.items():
+        own = support.labels == label
+        assert accuracy == pytest.approx((answers[own] == label).mean())
+        assert images == own.sum()
+    assert [one.accuracy for one in insight.weakest] == sorted(one.accuracy for one in insight.weakest)
+    assert len(weakest) <= WEAK
+    json.dumps(insight.as_dict(), allow_nan=False)
+
+
+def test_labels_that_are_noise_are_not_learned():
+    """Held-out accuracy of random labels is chance, though the classifier knows its support by heart."""
+    rng = np.random.default_rng(0)
+    support = gathered(rng.standard_normal((120, 200)), np.arange(120) % 4, list("abcd"))
+    model = fitted(support, None, LPPlusPlus(selection="last"))
+    assert (model.predict(support.rows) == support.labels).mean() == 1
+    insight = look_into(model, support, None, None)
+    assert insight.accuracy < 0.45
+    assert insight.zero_shot_accuracy is None
+    assert insight.doubtful_names == []
+
+
+def test_one_image_a_class_is_not_measured(task):
+    support, text = task
+    few = support.subset(np.array([int(np.flatnonzero(support.labels == label)[0]) for label in support.classes]))
+    insight = look_into(fitted(few, text), few, text, None)
+    assert (insight.measured, insight.accuracy, insight.zero_shot_accuracy) == ("not measured", None, None)
+
+
+def test_a_class_without_images_with_the_longest_label():
+    """Answers are not cut to the length of the support's labels: 'cathedral' is not 'cat'."""
+    rng = np.random.default_rng(0)
+    text = np.eye(3, 8, dtype=np.float32)
+    y = np.repeat([0, 1], 6)
+    rows = np.eye(3, 8)[[2] * 6 + [1] * 6] + 0.01 * rng.standard_normal((12, 8))  # Cats look like cathedrals.
+    support = gathered(rows, y, ["cat", "dog", "cathedral"])
+    insight = look_into(fitted(support, text, ZeroShot()), support, text, None)
+    assert insight.accuracy == insight.zero_shot_accuracy == 0.5
+    assert [(one.label, one.accuracy) for one in insight.weakest] == [("cat", 0)]
+
+
+def test_a_name_that_says_nothing_is_found(task):
+    support, text = task
+    assert doubtful_names(support.rows, support.labels, text, list(support.classes)) == []
+    swapped = text.copy()
+    swapped[2] = swapped[4]  # Class 2 is now called what class 4 is called.
+    assert doubtful_names(support.rows, support.labels, swapped, list(support.classes)) == ["class_2"]
+    longer = 7.5 * swapped  # Length says nothing.
+    assert doubtful_names(support.rows, support.labels, longer, list(support.classes)) == ["class_2"]
+
+
+def test_names_without_images_are_not_doubted(task):
+    support, text = task
+    more = np.concatenate([text, text[:1]])
+    assert doubtful_names(support.rows, support.labels, more, [*support.classes, "unseen"]) == []
+
+
+def test_doubles_across_classes_are_found_and_within_one_are_not():
+    rows = np.random.default_rng(1).standard_normal((40, 30)).astype(np.float32)
+    labels = np.array(["a", "b"])[np.arange(40) % 2]
+    rows[7], rows[9] = 3 * rows[4], rows[5]  # 4 and 7 are of two classes, 5 and 9 of one.
+    rows[11] = rows[2] + 0.02 * rows[3]
+    found = look_alikes(rows, labels, [f"{i}.jpg" for i in range(40)])
+    assert [(t.first, t.first_label, t.second, t.second_label) for t in found] == [
+        ("4.jpg", "a", "7.jpg", "b"),
+        ("2.jpg", "a", "11.jpg", "b"),
+    ]
+    assert found[0].likeness == 1
+    assert SAME_IMAGE <= found[1].likeness < 1
+
+
+def test_only_the_closest_doubles_of_very_many_are_listed():
+    """Three thousand images that are all the same: the list is short, and quickly made."""
+    rows = np.ones((3000, 4), np.float32)
+    rows[100:102] = -1
+    labels = np.array(["a", "b"])[np.arange(3000) % 2]
+    found = look_alikes(rows, labels, [str(i) for i in range(3000)], most=3)
+    assert len(found) == 3
+    assert all(twins.first_label != twins.second_label for twins in found)

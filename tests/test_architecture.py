@@ -1,0 +1,99 @@
+"""The architecture page, kept true: rooms import downwards only, and no module imports itself by a detour."""
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import lpplusplus
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = Path(lpplusplus.__file__).parent
+ROOMS = [{"_core"}, {"probe", "encoders"}, {"methods"}, {"images"}, {"bench"}, {"cli"}, {"__main__"}]
+"""Each room may import from those before it and from itself."""
+
+
+def modules():
+    """Every module of the package by its dotted name, with its file."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+NAMES = dict(modules())
+
+
+def only_for_types(node):
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def imported(module):
+    """Modules of the package that `module` imports anywhere, in functions too; not those for type checkers only."""
+    file = NAMES[module]
+    package = file.relative_to(SOURCE).parent.parts
+    waiting = [ast.parse(file.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if not only_for_types(node):
+            waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("lpplusplus") for alias in node.names), f"{module}: import relatively"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            home = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{home}.{alias.name}".lstrip(".")
+                yield inner if inner in NAMES else home
+
+
+def room(module):
+    return module.partition(".")[0]
+
+
+def test_rooms_import_downwards_only():
+    level = {name: depth for depth, rooms in enumerate(ROOMS) for name in rooms}
+    assert {room(module) for module in NAMES if module} == set(level)
+    for module in filter(None, NAMES):
+        for target in imported(module):
+            if target == "":  # The package itself has a version and nothing else that a room may use.
+                continue
+            inside = room(target) == room(module)
+            assert inside or level[room(target)] < level[room(module)], f"{module} imports {target}"
+
+
+def test_no_module_imports_itself_by_a_detour():
+    TopologicalSorter({module: set(imported(module)) - {module} for module in NAMES}).prepare()  # Raises CycleError.
+
+
+def test_the_page_is_a_map_of_what_is_there():
+    """Every room is in the drawing, and every file that the page names exists."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [f"{name}/" for level in ROOMS[:-1] for name in level]
+    assert all(room in page.partition("```text")[2].partition("```")[0] for room in rooms)
+    paths = {path for path in re.findall(r"`([\w./]+/[\w.]*)`", page) if path.startswith(tuple(rooms))}
+    assert len(paths) > 40
+    assert sorted(path for path in paths if not (SOURCE / path).exists()) == []
+
+
+def paper_table():
+    """Rows of docs/explanation/architecture.md's table: the paper's name, the file, the test."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## The paper in the code")[2].partition("\n## ")[0]
+    rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in section.splitlines() if "|" in line]
+    return [(name, file, test) for name, _, file, test in rows[2:]]
+
+
+@pytest.mark.parametrize(("name", "file", "test"), paper_table())
+def test_the_paper_is_where_the_page_says(name, file, test):
+    """The file's text and the test's docstring both name the equation."""
+    assert name.lower() in (SOURCE / file).read_text(encoding="utf-8").lower()
+    path, _, function = test.partition("::")
+    tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+    (found,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
+    assert name.lower() in ast.get_docstring(found).lower()
+
+
+def test_the_page_has_all_that_a_reader_of_the_paper_looks_for():
+    names = {name for name, _, _ in paper_table()}
+    assert names >= {"Eq. 3", "Eq. 4", "Eq. 12", "Prop. 1", "Prop. 2", "Lemma 2.1", "Theorem 2.2", "Algorithm 1"}
