@@ -3,8 +3,8 @@
     LPP_DATA=/data python -m benchmarks.prompt_weights                  # WHU-RS19, three encoders, draws 1 to 10
     LPP_DATA=/data python -m benchmarks.prompt_weights --first 101 --draws 20 --json
 
-Test accuracy in % of the names alone and of `LPPlusPlus()`, with the plain mean, and how much more it is with weights and
-with a single prompt. These differences are paired by draw; ± is their standard error.
+Test accuracy in % of the names alone and of `LPPlusPlus()`, with the plain mean, and how much more it is with weights
+and with a single prompt. These differences are paired by draw; ± is their standard error.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
     --------
     >>> import numpy as np
     >>> text, prompts = check_text([np.array([[2.0, 0.0]]), np.array([[0.0, 1.0], [3.0, 4.0]])])
-    >>> text.round(2).tolist(), prompts[1].tolist()
+    >>> text.round(2).tolist(), prompts[1].round(2).tolist()
     ([[1.0, 0.0], [0.32, 0.95]], [[0.0, 0.0], [0.6, 0.8]])
     """
     if _depth(text) != 3:

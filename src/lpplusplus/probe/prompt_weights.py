@@ -35,8 +35,8 @@ def weigh_prompts(task: Task) -> Task:
     >>> F = np.array([[1.0, 0.0], [0.8, 0.6]])
     >>> text, prompts = check_text(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.8], [0.8, 0.6]]]))
     >>> weigh_prompts(Task(F, np.array([0, 1]), 2, text, None, None, prompts=prompts)).text.round(2)
-    array([[1. , 0. ],
-           [0.8, 0.6]])
+    array([[0.99, 0.12],
+           [0.72, 0.69]])
     """
     if task.prompts is None or task.text is None:
         return task

@@ -49,8 +49,8 @@ class FeatureSplits(Splits[Embeddings]):
     Attributes
     ----------
     text
-        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where all
-        prompts were asked for, (P, K, D).
+        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where
+        all prompts were asked for, (P, K, D).
     prompt
         The prompt that `text` is of: its own words, "average", "all", or "" where the file does not say.
     """
