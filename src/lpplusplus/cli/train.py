@@ -108,7 +108,7 @@ def train(
     _check_output(output, [path for path in (source, val, classes) if path is not None])
     if store is not None:
         check_store(store, source, encoder, views, "--store")
-    from ..encoders.templates import DEFAULT_TEMPLATE
+    from ..encoders.class_text import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
     from ..images.sources.class_names import read_class_names
 

@@ -17,9 +17,8 @@ from .._core.class_prompts import check_text
 from .._core.model_file import ModelFormatError, load
 from .._core.progress import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
-from ..encoders.class_text import check_templates
+from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
-from ..encoders.templates import DEFAULT_TEMPLATE
 from ..probe.estimator import LPPlusPlus
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
