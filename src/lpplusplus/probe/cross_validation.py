@@ -1,8 +1,8 @@
 """When to stop, by the log-loss of held-out images: of each fold of the support in turn, or of validation data.
 
 The loss that counts is the one at the best temperature: log-loss also falls merely because logits grow, and that is no
-reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The factor of the
-chosen one goes into the classifier, whose probabilities are then true. See docs/explanation/flow.md.
+reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The factor of
+the chosen one goes into the classifier, whose probabilities are then true. See docs/explanation/flow.md.
 """
 
 from __future__ import annotations
