@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import Team, rows_per_chunk
 
 
@@ -50,7 +50,7 @@ class Support:
 
         return sum(team.map(work))
 
-    @cached_property
+    @lazy
     def counts(self) -> Array:
         """Examples of each class, (K,) integers."""
         return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes)
