@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.plan import PlanError, parse_plan, read_plan, shipped_plans
 from lpplusplus.bench.run_cell import build
 
@@ -143,11 +144,12 @@ def test_files(tmp_path):
     [("LogisticRegression", {}, "no estimator"), ("LPPlusPlus", {"colour": 1}, "Invalid parameter 'colour'"),
      ("load", {}, "no estimator"), ("__version__", {}, "no estimator")],
 )  # fmt: skip
-def test_only_estimators_of_the_package_are_built(estimator, parameters, message):
+def test_a_wrong_estimator_is_refused_when_the_plan_is_read(estimator, parameters, message):
     entry = {"name": "x", "estimator": estimator, "parameters": parameters}
-    plan = parse_plan({**SMALL, "methods": ["x"], "method": [entry]}, "plan.toml")
+    with pytest.raises(PlanError, match=message):
+        parse_plan({**SMALL, "methods": ["x"], "method": [entry]}, "plan.toml")
     with pytest.raises(ValueError, match=message):
-        build(next(plan.cells("a", "b")))
+        build(Cell("a", "b", "x", 1, 1, estimator, parameters))
 
 
 def test_cells_have_the_keys_that_results_made_before_have():

@@ -140,7 +140,7 @@ class Entry:
         if self.has_images:
             raise DatasetError(f"{self.title} has images, not features: embed its splits.")
         path = feature_path(self, Path(root), encoder)
-        if not path.is_file():
+        if not path.exists():
             raise DatasetError(f"{path} is missing. {self.advice}")
         found = read_feature_file(path, name=self.name, prompt=prompt or self.options.get("prompt"))
         if not allow_duplicates:
