@@ -15,8 +15,6 @@ from .options import Json
 SHOTS = (1, 2, 4, 8, 16)
 TEST_IMAGES = 20
 TEMPLATE = "a picture of a {}."
-CLIP = "onnx:immich-app/ViT-B-32__openai"
-"""A real encoder to suggest. It needs no more packages than the demonstration."""
 
 
 def demo(
@@ -55,7 +53,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
 
     photos, test, model = folder / "photos", folder / "test", folder / "shapes.lpp"
     _draw(photos, test)
-    clf = ImageClassifier("embedded", template=TEMPLATE)
+    clf = ImageClassifier("drawings", template=TEMPLATE)
     with bar("Embedding and training") as progress:
         clf.progress = progress
         clf.fit(photos, store=folder / "photos.features")
@@ -85,7 +83,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
         return
     say(
         f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test on. "
-        f"Embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on other "
+        f"Embedded them with the [bold]drawings[/] encoder, a small demonstration model that was trained on other "
         f"drawings than these."
     )
     shown = table("Accuracy on the test images, by examples per class", "", *(str(s) for s in SHOTS),
@@ -101,7 +99,7 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
     if kept:
         say("Kept: {}", ", ".join(str(path) for path in (photos, test, model, *files)))
     say("With your own images, one folder per class:")
-    say("{}", f'  lpp train photos/ -o birds.lpp --encoder {CLIP} --template "a photo of a {{}}, a type of bird."')
+    say("  lpp train photos/ -o birds.lpp")
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 

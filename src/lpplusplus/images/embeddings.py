@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._core.files import canonical_json
 from .._core.lazy import lazy
+from ..encoders.packaged import current_name
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -40,6 +41,9 @@ class Origin:
     dim: int
     decoding: int = 0
     views: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", current_name(self.spec, self.fingerprint))
 
     @classmethod
     def of(cls, encoder: Encoder, views: int = 0) -> Origin:
