@@ -42,7 +42,9 @@ METHODS = {
 def train(
     source: Annotated[
         Path,
-        typer.Argument(help="Folder per class, manifest, feature store, .npz or .safetensors.", show_default=False),
+        typer.Argument(
+            help="Folder per class, .zip, manifest, feature store, .npz or .safetensors.", show_default=False
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
     encoder: Spec = None,

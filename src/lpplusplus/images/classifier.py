@@ -137,8 +137,9 @@ class ImageClassifier:
         Parameters
         ----------
         source
-            A folder per class, a `.csv` or `.jsonl` manifest, a list of paths or Pillow images with labels `y`, a
-            feature store, or an `.npz` or `.safetensors` file of arrays.
+            A folder per class, a `.zip` file of one, a `.csv` or `.jsonl` manifest, a list of paths or Pillow images
+            with labels `y`, a feature store, an `.npz` or `.safetensors` file of arrays, or what `open_images` or
+            `embed` returned.
         y
             Labels of a list.
         val, y_val
@@ -181,6 +182,7 @@ class ImageClassifier:
                 like=support.origin,
                 whose=called(source),
                 y=y_val,
+                part="val",
                 **options,
             )
             extra = {"X_val": validation.rows, "y_val": validation.labels}
