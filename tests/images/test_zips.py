@@ -64,9 +64,10 @@ def test_hidden_files_other_files_and_what_macos_adds(tmp_path):
     assert images.ignored == 3
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_windows_names_and_doubles(tmp_path):
     """Backslashes are borders; of two files with one name the last counts; a folder is never replaced by a file."""
-    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
         for name, content in (("a\\1.png", b"old"), ("a\\1.png", PICTURE), ("b/1.png", PICTURE), ("b", PICTURE)):
             archive.writestr(name, content)
     images = from_zip(tmp_path / "z.zip")

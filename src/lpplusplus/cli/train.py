@@ -15,8 +15,10 @@ from .options import (
     Errors,
     Json,
     OnError,
+    Report,
     Spec,
     Views,
+    check_report,
     check_store,
     check_writable,
     report_left_aside,
@@ -69,6 +71,7 @@ def train(
         typer.Option("--shots", min=1, help="Train on this many images per class; by default on all."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
+    report: Report = None,
     views: Views = 0,
     store: Annotated[
         Path | None,
@@ -94,6 +97,7 @@ def train(
     Examples
     --------
     lpp train photos/ -o birds.lpp
+    lpp train photos/ -o birds.lpp --report birds.html
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
     """
@@ -104,10 +108,14 @@ def train(
         reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
         raise typer.BadParameter(f"{method!r} {reason}.", param_hint="--method")
     _check_output(output, [path for path in (source, val, classes) if path is not None])
+    if report is not None:
+        check_report(report)
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
+    from ..images.inputs import holds_embeddings
+    from ..images.sources import open_images
     from ..images.sources.class_names import read_class_names
 
     clf = ImageClassifier(
@@ -119,9 +127,12 @@ def train(
         allow_network=allow_network,
     )
     names = None if classes is None else read_class_names(classes)
-    with bar("Embedding and training") as progress:
-        clf.progress = progress
-        clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
+    images = source if holds_embeddings(source) else open_images(source, allow_empty=allow_empty, part="train")
+    if names is None and not as_json and not isinstance(images, Path):
+        _show_names(dict(zip(images.classes, images.names, strict=True)))
+    with bar("Embedding") as progress:
+        clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
+        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
     if store is not None:
         report_left_aside(clf.support_.left_aside, store)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
@@ -135,10 +146,24 @@ def train(
             f"is measured on them says nothing about new ones."
         )
     clf.save(output)
+    if report is not None:
+        with bar("Making the report") as progress:
+            clf.report(report, progress=progress)
     if as_json:
-        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped})
+        where = {"report": report and str(report)}
+        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
         return
     tell(clf, insight, output)
+    if report is not None:
+        say("written: [bold]{}[/]; open it in a browser", report)
+
+
+def _show_names(names: dict[str, str], most: int = 6) -> None:
+    """What the encoder will read instead of labels, before it does."""
+    changed = [f"{label} → {name}" for label, name in names.items() if name != label]
+    if changed:
+        more = f", … ({len(changed)} in all)" if len(changed) > most else ""
+        say("Class names for the encoder: {}{}. For other words: --classes FILE", ", ".join(changed[:most]), more)
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
@@ -179,26 +204,15 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
         shown = table("", f"accuracy by {insight.measured}", "", right=("",))
         if insight.zero_shot_accuracy is not None:
             add_row(shown, "class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
+            add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
         add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
-    if insight.weakest:
-        weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
-        say("[bold]Weakest classes:[/] {}. More, or clearer, examples would help most here.", weak)
-    if insight.doubtful_names:
-        say(
-            "[bold]Names that the encoder seems not to understand:[/] {}. Try other words with --classes, or another "
-            "--template.",
-            ", ".join(insight.doubtful_names[:10]),
-        )
-    for twins in insight.twins:
-        say(
-            "[bold]Almost the same image in two classes:[/] {} ({}) and {} ({}), likeness {}",
-            twins.first,
-            twins.first_label,
-            twins.second,
-            twins.second_label,
-            twins.likeness,
-        )
+    from ..images.words import advice, summary
+
+    for sentence in summary(insight):
+        say("{}", sentence)
+    for heading, about in advice(insight):
+        say("[bold]{}[/] {}", heading, about)
     if clf.origin_ is not None and clf.origin_.spec == "embedded":
         say(f"The embedded encoder is a demonstration model: for real photos name a CLIP model, such as -e {CLIP}.")
 
@@ -210,6 +224,7 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "method": method,
         "encoder": None if clf.origin_ is None else clf.origin_.spec,
         "classes": [str(label) for label in clf.classes_.tolist()],
+        "names": list(clf.names_),
         "images": len(support),
         "computed": support.computed,
         "reused": support.reused,

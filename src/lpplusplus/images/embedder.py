@@ -111,6 +111,7 @@ def embed(
         reused=run.reused,
         computed=run.computed,
         left_aside=left_aside,
+        items=[images.items[position] for position in run.positions],
     )
 
 

@@ -117,6 +117,11 @@ def class_text(
     return class_texts(opened, support.names, templates)
 
 
+def holds_embeddings(path: Path) -> bool:
+    """Whether a path is a feature store or a file of arrays, not images."""
+    return is_store(path) or path.suffix.lower() in (".npz", ".safetensors")
+
+
 def called(source: Any) -> str:
     """What messages call a source."""
     if isinstance(source, ImageSet):
@@ -141,13 +146,13 @@ def _ready(source: Any, labels: bool) -> Embeddings | None:
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
+    if not holds_embeddings(path):
+        return None
     if is_store(path):
         store = FeatureStore(path)
         if labels and not store.labelled:
             raise SourceError(f"{path} has no labels: embed a folder per class, or a manifest.")
         return store.load()
-    if path.suffix.lower() not in (".npz", ".safetensors"):
-        return None
     arrays = read_arrays(path)
     if labels and arrays.labels is None:
         raise SourceError(f"{path} has no array 'labels': add one with a label for each row of 'embeddings'.")
