@@ -26,6 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from .._core.base import FewShotClassifier
     from ..images.classifier import ImageClassifier
     from ..images.insight import Insight
 
@@ -101,12 +102,7 @@ def train(
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
     """
-    from .._core.registry import method as method_named
-
-    kind = method_named(METHODS.get(method, method))
-    if kind is None or not kind.black_box:
-        reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
-        raise typer.BadParameter(f"{method!r} {reason}.", param_hint="--method")
+    kind = _method(method)
     _check_output(output, [path for path in (source, val, classes) if path is not None])
     if report is not None:
         check_report(report)
@@ -138,13 +134,7 @@ def train(
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
-    with bar("Checking") as progress:
-        insight = clf.look_into(progress)
-    if insight.copies:
-        warn(
-            f"{insight.copies} of {len(clf.validation_ or ())} validation images are among the training images: what "
-            f"is measured on them says nothing about new ones."
-        )
+    insight = _checked(clf)
     clf.save(output)
     if report is not None:
         with bar("Making the report") as progress:
@@ -156,6 +146,29 @@ def train(
     tell(clf, insight, output)
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
+
+
+def _method(name: str) -> type[FewShotClassifier]:
+    """The method of that name, if it can be trained on embeddings alone."""
+    from .._core.registry import method as method_named
+
+    kind: type[FewShotClassifier] | None = method_named(METHODS.get(name, name))
+    if kind is None or not kind.black_box:
+        reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
+        raise typer.BadParameter(f"{name!r} {reason}.", param_hint="--method")
+    return kind
+
+
+def _checked(clf: ImageClassifier) -> Insight:
+    """What was learned; a warning if the validation images were trained on."""
+    with bar("Checking") as progress:
+        insight = clf.look_into(progress)
+    if insight.copies:
+        warn(
+            f"{insight.copies} of {len(clf.validation_ or ())} validation images are among the training images: what "
+            f"is measured on them says nothing about new ones."
+        )
+    return insight
 
 
 def _show_names(names: dict[str, str], most: int = 6) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .evaluation import Scores
 from .insight import Insight
@@ -61,14 +61,23 @@ def summary(insight: Insight) -> list[str]:
     return told
 
 
-def advice(insight: Insight) -> list[tuple[str, str]]:
-    """What would help, the most useful first: a heading, and what it is about."""
+def short(path: str) -> str:
+    """The end of a path: `robin/1.jpg`. The rest is the same for all, and perhaps nobody's business.
+
+    >>> short("/home/ada/photos/robin/1.jpg"), short("1.jpg")
+    ('robin/1.jpg', '1.jpg')
+    """
+    return "/".join(path.split("/")[-2:])
+
+
+def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, str]]:
+    """What would help, the most useful first: a heading, and what it is about; `path` is how paths are written."""
     found = []
     if insight.mislabelled:
-        odd = [f"{one.path} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
+        odd = [f"{path(one.path)} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
         found.append(("Images that look mislabelled:", f"{'; '.join(odd)}. Have a look: a wrong label costs most."))
     for twins in insight.twins:
-        pair = f"{twins.first} ({twins.first_label}) and {twins.second} ({twins.second_label})"
+        pair = f"{path(twins.first)} ({twins.first_label}) and {path(twins.second)} ({twins.second_label})"
         found.append(("Almost the same image in two classes:", f"{pair}, likeness {twins.likeness}"))
     if insight.weakest:
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)

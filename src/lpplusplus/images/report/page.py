@@ -95,7 +95,9 @@ class Content:
 def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | None, progress: Progress | None) -> str:
     """The page about a training: what was answered about images that were held out."""
     support = clf.support_
-    content = Content("What was learned", _facts(clf), advice=words.advice(insight), sentences=words.summary(insight))
+    content = Content(
+        "What was learned", _facts(clf), advice=words.advice(insight, words.short), sentences=words.summary(insight)
+    )
     row = {path: i for i, path in enumerate(support.paths)}
     content.doubts = [
         _photo(support, row[one.path], f"{one.label}?", f"looks like {one.answer} ({words.percent(one.probability)})")
@@ -159,7 +161,7 @@ def _show(content: Content, answers: Answers, scores: Scores, progress: Progress
 
 
 def _photo(images: Embeddings, row: int, *lines: str) -> Photo:
-    return Photo(thumbnail(images, row), images.paths[row], lines)
+    return Photo(thumbnail(images, row), words.short(images.paths[row]), lines)
 
 
 def _matrix(scores: Scores) -> Matrix | None:

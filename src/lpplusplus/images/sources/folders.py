@@ -84,17 +84,20 @@ def _class_root(root: Path, tree: Tree, part: PartName | None, wrapped: bool) ->
         return root
     if alone and (wrapped or part == "train"):
         return _class_root(folders[0], tree, part, wrapped)
-    if not split:
-        return root
+    return _for_this_use(root, parts, part) if split else root
+
+
+def _for_this_use(root: Path, parts: dict[PartName, Path], part: PartName | None) -> Path:
+    """The folder of that part; a warning names the others."""
     chosen = parts.get("val") if part == "test" and "test" not in parts else parts.get(part or "test")
     if part is None or chosen is None:
-        named = " and ".join(f"{folder.name}/" for folder in folders)
-        raise SourceError(f"{root} has {named}, not a folder for each class: name one of them, such as {folders[0]}.")
-    others = listed([str(folder) for folder in folders if folder != chosen])
-    then = (
-        f" To test on it afterwards: lpp evaluate MODEL {parts['test']}" if part == "train" and "test" in parts else ""
-    )
-    warnings.warn(f"{root}: {chosen.name}/ is used, {others} left aside.{then}", stacklevel=6)
+        named = " and ".join(f"{folder.name}/" for folder in parts.values())
+        first = next(iter(parts.values()))
+        raise SourceError(f"{root} has {named}, not a folder for each class: name one of them, such as {first}.")
+    others = listed([str(folder) for folder in parts.values() if folder != chosen])
+    later = part == "train" and "test" in parts
+    then = f" To test on it afterwards: lpp evaluate MODEL {parts['test']}" if later else ""
+    warnings.warn(f"{root}: {chosen.name}/ is used, {others} left aside.{then}", stacklevel=7)
     return chosen
 
 
