@@ -88,6 +88,8 @@ def test_a_report_never_takes_the_place_of_something_else(model, photos, tmp_pat
     ):
         assert said in usage("evaluate", model, photos / "test", "--report", option)
         assert said in usage("train", photos / "train", "-o", tmp_path / "x.lpp", "--report", option)
+    same = tmp_path / "x.html"
+    assert "also the file for the classifier" in usage("train", photos / "train", "-o", same, "--report", same)
     assert (tmp_path / "mine.html").read_text() == "<p>my page"
     assert not (tmp_path / "x.lpp").exists()
 

@@ -170,9 +170,10 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     assert found.labels is not None
     labels, counts = np.unique(found.labels, return_counts=True)
     if counts.min() < 2:
+        alone = str(labels[counts.argmin()])
         raise SourceError(
-            f"{photos} has a single image of {labels[counts.argmin()]!r}: the demonstration needs two per class, one "
-            f"to learn from and one to test on."
+            f"{photos} has a single image of {alone!r}: the demonstration needs two per class, one to learn from and one "
+            f"to test on."
         )
     learn = sample_half(found.labels, SHOTS[-1])
     with bar("Training"):

@@ -71,10 +71,12 @@ Report = Annotated[
 ]
 
 
-def check_report(report: Path) -> None:
-    """Refuse a file that cannot be written, or that is something else than a page of ours."""
+def check_report(report: Path, output: Path | None = None) -> None:
+    """Refuse a file that cannot be written, or that is something else than a page of ours; such as `output`."""
     problem = None
-    if report.suffix.lower() not in (".html", ".htm"):
+    if output is not None and report.resolve() == output.resolve():
+        problem = f"{report} is also the file for the classifier: name another."
+    elif report.suffix.lower() not in (".html", ".htm"):
         problem = f"{report} does not end in .html: name a file such as {report.with_suffix('.html')}."
     elif not report.parent.is_dir():
         problem = f"the folder {report.parent} does not exist: make it first."

@@ -105,7 +105,7 @@ def train(
     kind = _method(method)
     _check_output(output, [path for path in (source, val, classes) if path is not None])
     if report is not None:
-        check_report(report)
+        check_report(report, output)
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
