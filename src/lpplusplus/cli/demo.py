@@ -172,8 +172,8 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     if counts.min() < 2:
         alone = str(labels[counts.argmin()])
         raise SourceError(
-            f"{photos} has a single image of {alone!r}: the demonstration needs two per class, one to learn from and one "
-            f"to test on."
+            f"{photos} has a single image of {alone!r}: the demonstration needs two per class, one to learn from and "
+            f"one to test on."
         )
     learn = sample_half(found.labels, SHOTS[-1])
     with bar("Training"):
