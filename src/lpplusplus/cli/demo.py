@@ -21,8 +21,6 @@ TEST_IMAGES = 20
 GUESSES = 5
 """Test images whose answers are shown."""
 TEMPLATE = "a picture of a {}."
-CLIP = "onnx:immich-app/ViT-B-32__openai"
-"""A real encoder to suggest. It needs no more packages than the demonstration."""
 
 
 def demo(
@@ -105,7 +103,7 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
     if photos is None:
         say(
             f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test "
-            f"on. Embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on "
+            f"on. Embedded them with the [bold]drawings[/] encoder, a small demonstration model that was trained on "
             f"other drawings than these."
         )
     else:
@@ -133,7 +131,7 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
         say("Kept: {}", ", ".join(str(path) for path in (*places, model, *files, folder / "report.html")))
     if photos is None:
         say("With your own images, one folder per class:")
-        say("{}", f'  lpp train photos/ -o birds.lpp --encoder {CLIP} --template "a photo of a {{}}, a type of bird."')
+        say("  lpp train photos/ -o birds.lpp --report birds.html")
     else:
         say("To train on all of them:")
         say("  lpp train {} -o birds.lpp --report birds.html", photos)
@@ -146,7 +144,7 @@ def _drawn(folder: Path) -> tuple[ImageClassifier, Path]:
 
     photos, test = folder / "photos", folder / "test"
     _draw(photos, test)
-    clf = ImageClassifier("embedded", template=TEMPLATE)
+    clf = ImageClassifier("drawings", template=TEMPLATE)
     with bar("Embedding and training") as progress:
         clf.progress = progress
         clf.fit(photos, store=folder / "photos.features")

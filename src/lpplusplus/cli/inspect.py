@@ -40,6 +40,7 @@ def inspect(
 
 def _model(path: Path) -> dict[str, Any]:
     from .._core.model_file import load
+    from ..encoders.packaged import current_name
 
     model = load(path)
     images, insight = (_section(model.metadata_, name) for name in ("images", "insight"))
@@ -51,7 +52,7 @@ def _model(path: Path) -> dict[str, Any]:
         "classes": [str(label) for label in model.classes_.tolist()],
         "names": images.get("names", []),
         "dim": model.n_features_in_,
-        "encoder": encoder.get("spec"),
+        "encoder": current_name(encoder["spec"], encoder["fingerprint"]) if encoder else None,
         "encoder_fingerprint": encoder.get("fingerprint"),
         "preprocessing": encoder.get("preprocessing"),
         "templates": images.get("templates", []) if encoder else [],  # Without one, the text came with the arrays.

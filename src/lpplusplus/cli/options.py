@@ -49,7 +49,7 @@ Spec = Annotated[
     typer.Option(
         "--encoder",
         "-e",
-        help="embedded, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…",
+        help="embedded, clip, clip-large, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…",
         show_default="that of a feature store, else embedded",
         autocompletion=_schemes,
     ),

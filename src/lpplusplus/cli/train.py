@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .demo import CLIP
 from .options import (
     AllowNetwork,
     Errors,
@@ -226,8 +225,8 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
         say("{}", sentence)
     for heading, about in advice(insight):
         say("[bold]{}[/] {}", heading, about)
-    if clf.origin_ is not None and clf.origin_.spec == "embedded":
-        say(f"The embedded encoder is a demonstration model: for real photos name a CLIP model, such as -e {CLIP}.")
+    if clf.origin_ is not None and clf.origin_.spec == "drawings":
+        say("The encoder drawings knows drawn shapes only: for photos leave out --encoder, or name clip.")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:

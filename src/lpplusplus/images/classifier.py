@@ -40,9 +40,9 @@ class ImageClassifier:
     Parameters
     ----------
     encoder : str or Encoder, optional
-        What turns images and class names into embeddings: "embedded" (a small demonstration model, offline),
-        "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an `Encoder`. By
-        default the encoder that made the feature store which is trained on, else "embedded".
+        What turns images and class names into embeddings: "embedded" (small, of photos, offline), "clip",
+        "clip-large", "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an
+        `Encoder`. By default the encoder that made the feature store which is trained on, else "embedded".
     template : str or list of str
         Sentence with {} for the class name. The embeddings of several sentences are averaged.
     method : estimator, optional

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import canonical_json
+from ..encoders.packaged import current_name
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -44,6 +45,9 @@ class Origin:
     dim: int
     decoding: int = 0
     views: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", current_name(self.spec, self.fingerprint))
 
     @classmethod
     def of(cls, encoder: Encoder, views: int = 0) -> Origin:
