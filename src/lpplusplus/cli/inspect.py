@@ -10,7 +10,10 @@ import typer
 from .console import add_row, out, show_json, table
 from .options import Json
 
-_TOLD = ("measured", "accuracy", "zero_shot_accuracy", "weakest", "doubtful_names", "twins", "copies")
+_TOLD = (
+    "measured", "accuracy", "interval", "zero_shot_accuracy", "examples_alone_accuracy", "over_names", "over_examples",
+    "weakest", "confused", "mislabelled", "doubtful_names", "twins", "copies",
+)  # fmt: skip
 """What `lpp train` found out."""
 
 
