@@ -62,9 +62,10 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             single or double precision. Never changed.
         y : (N,) array-like
             Labels of any kind.
-        text : (K, D) array, optional
-            Class-name embeddings from the same model, in the order of `classes`. Without them the method does what it
-            can with the images alone; its own documentation says what.
+        text : (K, D) or (P, K, D) array, or list of (P_k, D) arrays, optional
+            Class-name embeddings from the same model, in the order of `classes`: one per class, those of P prompts, or
+            a list with the prompts of each class. A method takes the mean of a class's prompts unless its own
+            documentation says more. Without text it does what it can with the images alone.
         classes : (K,) array-like, optional
             All classes; by default the sorted labels. A class with text and no example keeps its text score.
             scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the
