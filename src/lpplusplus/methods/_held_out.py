@@ -19,7 +19,6 @@ def log_loss(z: Array, y: Array) -> float:
     """Mean of -ln p of the right class, from logits."""
     own = z[backend.arange(z, z.shape[0]), y]
     total = softmax(z, out=backend.empty(z, tuple(z.shape)))
-    # Where no row has needed a shift of its own, `softmax` returns a column all the same.
     return float(backend.namespace(z).mean(total[:, 0] - own))
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .._core import backend
 from .._core.backend import Array
 from .._core.parameters import CALLBACK, SEED, TEXT, Rule, nothing, number

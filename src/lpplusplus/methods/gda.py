@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,14 +30,13 @@ class GDA(TextBased):
 
     α is chosen from a grid by accuracy on the validation data. Without them it is chosen by the log-loss of the
     support, each image scored by the classifier without it, which is known in closed form. With a single image per
-    class there is neither a covariance, P = D·I takes its place, nor an image to leave out, and α is `fallback_alpha`.
+    class there is no covariance, and P = D·I takes its place. Nor is there an image to leave out: without validation
+    data α is then such that, over the wrong classes, the images' part of the logits spreads as much as the text's.
 
     Parameters
     ----------
     alpha : float, optional
         Weight of the images; 0 is zero-shot. By default it is chosen.
-    fallback_alpha : float
-        α if there is nothing to choose it by.
     logit_scale : float
         Factor of the cosines with the text.
 
@@ -63,41 +63,54 @@ class GDA(TextBased):
 
     parameter_rules: ClassVar[dict[str, list[Rule]]] = {
         "alpha": [number(0), nothing("chosen on held-out images")],
-        "fallback_alpha": [number(0)],
         **TextBased.parameter_rules,
     }
     fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_",)
     normalize = True
 
     alpha: float | None = None
-    fallback_alpha: float = 1e-3
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
         F = backend.unit_rows(task.X)
-        self._weigh(task, Gaussians(F, task.y, task.n_classes), F @ self.coef_.T)
+        self._weigh(task, [Gaussians(F, task.y, task.n_classes)], F @ self.coef_.T)
 
-    def _weigh(self, task: Task, gaussians: Gaussians, names_left_out: Array) -> None:
-        """Choose α, and add the images' part to the text's in `coef_`.
+    def _weigh(self, task: Task, candidates: Sequence[Gaussians], names: Array) -> int:
+        """Choose α, and with validation data the Gaussians; add the images' part to the text's, which is in `coef_`.
 
-        `names_left_out` is the text's part of the logits of the support, (N, K).
+        `names` is the text's part of the logits of the support, (N, K). Returns which of the candidates was chosen.
         """
-        weights, bias = gaussians.linear()
-        self.alpha_ = float(self.fallback_alpha if self.alpha is None else self.alpha)
-        if self.alpha is None and task.X_val is not None:
+        linear = [one.linear() for one in candidates]
+        alphas = ALPHAS if self.alpha is None else (float(self.alpha),)
+        settings = [(i, alpha) for i in range(len(candidates)) for alpha in alphas]
+        chosen = settings[0]
+        if task.X_val is not None:
             F = backend.unit_rows(task.X_val)
-            names, images = F @ self.coef_.T, F @ weights.T + bias
-            self.alpha_ = choose(ALPHAS, lambda a: names + a * images, task.y_val, self.history_, by_accuracy=True)
+            names, y, scores = F @ self.coef_.T, task.y_val, [F @ weights.T + bias for weights, bias in linear]
+            chosen = choose(settings, lambda s: names + s[1] * scores[s[0]], y, self.history_, by_accuracy=True)
         elif self.alpha is None:
-            rows, scores = gaussians.left_out(task.X.shape[0])
+            rows, held = candidates[0].left_out(task.X.shape[0])
             if rows.shape[0]:
                 self.history_.note("no validation data: α by the log-loss of the support, each image left out")
-                names, y = names_left_out[rows], task.y[rows]
-                self.alpha_ = choose(ALPHAS, lambda a: names + a * scores, y, self.history_, by_accuracy=False)
+                names, y = names[rows, :], task.y[rows]
+                chosen = choose(settings, lambda s: names + s[1] * held, y, self.history_, by_accuracy=False)
             else:
-                self.history_.note("no validation data and no image to leave out: α is fallback_alpha")
-        self.coef_ = self.coef_ + self.alpha_ * weights
-        self.intercept_ = self.alpha_ * bias
+                self.history_.note("no validation data and no image to leave out: α by the spread of both parts")
+                chosen = 0, equal_spread(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
+        index, self.alpha_ = chosen
+        self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
+        self.intercept_ = self.alpha_ * linear[index][1]
+        return index
 
     def _count_parameters(self) -> int:
         return 0
+
+
+def equal_spread(names: Array, images: Array, y: Array) -> float:
+    """α at which both parts of the logits, (N, K), have the same standard deviation over the classes that are wrong.
+
+    Two classes of an image each have one such number twice; then it is the middle of the grid.
+    """
+    wrong = backend.arange(names, names.shape[1])[None, :] != y[:, None]
+    text, image = (float(np.std(backend.to_numpy(part[wrong]))) for part in (names, images))
+    return text / image if image > 1e-6 * backend.largest(images) else ALPHAS[len(ALPHAS) // 2]
