@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -133,3 +134,6 @@ class CLAP(TextBased):
         xp = backend.namespace(z)
         sums, counts = (backend.sum_by_class(part, task.y, task.n_classes)[:, 0] for part in (own, xp.ones_like(own)))
         return xp.where(counts > 0, sums, xp.ones_like(sums)) / xp.where(counts > 0, counts, xp.ones_like(counts))
+
+    def _count_parameters(self) -> int:
+        return math.prod(self.coef_.shape)

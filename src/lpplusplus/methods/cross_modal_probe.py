@@ -172,6 +172,9 @@ class CrossModalProbe(TextBased):
         F = backend.unit_rows(task.X_val)
         return [int(((F @ head.T).argmax(1) == task.y_val).sum()) for head in weights]
 
+    def _count_parameters(self) -> int:
+        return math.prod(self.coef_.shape)
+
 
 class _AdamW:
     """AdamW on several heads at once, each with a rate and a decay of its own; the schedule included."""
