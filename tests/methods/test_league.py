@@ -83,19 +83,31 @@ def test_samples_that_follow_the_images_stay_and_lonely_images_are_not_left_out(
     F, y, *_ = task
     _, first = np.unique(y, return_index=True)
     assert len(Gaussians(F[first], np.arange(6), 6).left_out(6)[0]) == 0
-    rows, scores = Gaussians(F[[*first, 1]], np.array([*range(6), 0]), 6).left_out(7)
-    assert len(rows) == 0, "without either of the two images of a class, no scatter is left"
-    more = np.concatenate([F[first], F])
-    rows, scores = Gaussians(more, np.concatenate([np.arange(6), y]), 6).left_out(6)
-    assert scores.shape == (6, 6)
+    pair = Gaussians(np.concatenate([F[first], F[first + 1]]), np.tile(np.arange(6), 2), 6)
+    assert len(pair.left_out(12)[0]) == 0, "the class of a left-out image would be the only one without scatter"
+    three = F[[0, 1, 2, *first[1:]]], np.array([0, 0, 0, 1, 2, 3, 4, 5])
+    assert Gaussians(*three, 6).left_out(8)[0].tolist() == [0, 1, 2]
+    more, classes = np.concatenate([F[first], F]), np.concatenate([np.arange(6), y])
+    assert len(Gaussians(more, classes, 6).left_out(6)[0]) == 0, "no class has two images among the first six"
+    _, scores = Gaussians(np.concatenate([F, F[first]]), np.concatenate([y, np.arange(6)]), 6).left_out(len(F))
+    assert scores.shape == (len(F), 6)
+    others = np.arange(len(F) + 6) != 3
+    weights, bias = Gaussians(
+        np.concatenate([F, F[first]])[others], np.concatenate([y, np.arange(6)])[others], 6
+    ).linear()
+    assert np.allclose(scores[3], F[3] @ weights.T + bias, rtol=1e-7, atol=1e-7)
 
 
 def test_gda_chooses_alpha_by_validation_accuracy_or_by_left_out_loss(task):
     F, y, T, F_val, y_val, *_ = task
     fits = {alpha: GDA(alpha=alpha).fit(F, y, text=T) for alpha in ALPHAS}
 
+    def at_best_scale(z, labels):
+        scales = [2.0**-j for j in range(-1, 9)]
+        return min(-log_softmax(c * z, axis=1)[np.arange(len(labels)), labels].mean() for c in scales)
+
     def loss(model, X, labels):
-        return -log_softmax(model.decision_function(X), axis=1)[np.arange(len(labels)), labels].mean()
+        return at_best_scale(model.decision_function(X), labels)
 
     chosen = GDA().fit(F, y, text=T, X_val=F_val, y_val=y_val)
     best = min(ALPHAS, key=lambda a: (-fits[a].score(F_val, y_val), loss(fits[a], F_val, y_val)))
@@ -103,12 +115,12 @@ def test_gda_chooses_alpha_by_validation_accuracy_or_by_left_out_loss(task):
     assert len(chosen.history_["held_out_loss"]) == len(ALPHAS)
 
     def left_out_loss(alpha):
-        total = 0.0
+        scores = []
         for i in range(len(F)):
             others = np.arange(len(F)) != i
             model = GDA(alpha=alpha).fit(F[others], y[others], text=T, classes=range(6))
-            total += loss(model, F[i : i + 1], y[i : i + 1])
-        return total
+            scores.append(model.decision_function(F[i : i + 1])[0])
+        return at_best_scale(np.array(scores), y)
 
     alone = GDA().fit(F, y, text=T)
     assert alone.alpha_ == min(ALPHAS, key=left_out_loss)

@@ -67,13 +67,17 @@ class Gaussians:
     def left_out(self, images: int) -> tuple[Array, Array]:
         """Which of the first `images` samples can be left out, and the scores of those, each without itself, (m, K).
 
-        An image can be left out if its class has another sample, and if some scatter remains.
+        An image can be left out if its class keeps another image and two samples in all. Otherwise its class would be
+        the only one without scatter, which is not what later images meet.
         """
         xp = backend.namespace(self._centred)
-        n = self._counts[self._y[:images]]
+        y = self._y[:images]
+        n = self._counts[y]
         factor = n / xp.where(n > 1, n - 1, 1.0)
         trace = self._trace - factor * self._squares[:images]
-        rows = xp.nonzero((n > 1) & (trace > self._nothing))[0]
+        ones = xp.ones_like(self._squares[:images])[:, None]
+        shots = backend.sum_by_class(ones, y, self._counts.shape[0])[:, 0][y]
+        rows = xp.nonzero((shots > 1) & (n > 2) & (trace > self._nothing))[0]
         return rows, backend.cast(self._scores_without(rows, n[rows], factor[rows], trace[rows]), self._dtype)
 
     def _scores_without(self, rows: Array, n: Array, factor: Array, trace: Array) -> Any:

@@ -29,9 +29,10 @@ class GDA(TextBased):
     the mean image of each class stands in for its name.
 
     α is chosen from a grid by accuracy on the validation data. Without them it is chosen by the log-loss of the
-    support, each image scored by the classifier without it, which is known in closed form. With a single image per
-    class there is no covariance, and P = D·I takes its place. Nor is there an image to leave out: without validation
-    data α is then such that, over the wrong classes, the images' part of the logits spreads as much as the text's.
+    support, each image scored by the classifier without it, which is known in closed form; the scale of the logits,
+    which changes no prediction, is then the best for each α. An image can be left out if its class keeps two others.
+    Where no class does, α is such that, over the wrong classes, the images' part of the logits spreads as much as the
+    text's. With a single image per class there is no covariance, and P = D·I takes its place.
 
     Parameters
     ----------

@@ -8,11 +8,11 @@ taken per seed first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .statistics import Score, in_order, in_shots, keys_of
+from .statistics import Score, in_order, in_shots, keys_of, plan_name
 from .table import NOTHING, Column, Table, Value, duration, table_of
 
 
@@ -52,6 +52,7 @@ def difference(one: Sequence[Score], other: Sequence[Score]) -> Difference | Non
 
 def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
     """A table of differences over all data sets and encoders, and one for each of them."""
+    scores = _named_as_planned(scores)
     if against not in keys_of(scores, "method"):
         raise ValueError(f"there are no results of {against!r}; methods with results: "
                          f"{', '.join(in_order(keys_of(scores, 'method')))}.")  # fmt: skip
@@ -61,10 +62,24 @@ def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
     return [table for table in tables if table is not None]
 
 
+def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
+    """The scores by their plan's names: variants that stand for other data sets' protocols need no number here."""
+    variants: dict[tuple[str, str, str], set[str]] = {}
+    for one in scores:
+        if one.seeds:
+            variants.setdefault((one.dataset, one.backbone, plan_name(one.method)), set()).add(one.method)
+    alone = {place: len(names) == 1 for place, names in variants.items()}
+    return [
+        replace(one, method=plan_name(one.method))
+        if alone.get((one.dataset, one.backbone, plan_name(one.method)))
+        else one
+        for one in scores
+        if one.seeds
+    ]
+
+
 def _by_shots(scores: Sequence[Score], place: tuple[str, str], method: str) -> dict[int, Score]:
-    return {
-        one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*place, method) and one.seeds
-    }
+    return {one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*place, method)}
 
 
 def _overview(scores: Sequence[Score], places: Sequence[tuple[str, str]], against: str) -> Table | None:
