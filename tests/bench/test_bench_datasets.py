@@ -414,6 +414,9 @@ def test_feature_files(tmp_path, suffix):
         averaged = read_feature_file(path, prompt=prompt)
         np.testing.assert_allclose(averaged.text, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-6)
         assert averaged.prompt == "average"
+    every = read_feature_file(path, prompt="all")
+    np.testing.assert_array_equal(every.text, arrays["text"])
+    assert (every.prompt, every.classes) == ("all", found.classes)
     with pytest.raises(DatasetError, match=r"has prompts such as 'photo 0 of a \{\}', not 'photo 9'"):
         read_feature_file(path, prompt="photo 9")
 

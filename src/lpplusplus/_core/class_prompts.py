@@ -23,7 +23,7 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
     --------
     >>> import numpy as np
     >>> text, prompts = check_text([np.array([[2.0, 0.0]]), np.array([[0.0, 1.0], [3.0, 4.0]])])
-    >>> text.round(2).tolist(), prompts[1].tolist()
+    >>> text.round(2).tolist(), prompts[1].round(2).tolist()
     ([[1.0, 0.0], [0.32, 0.95]], [[0.0, 0.0], [0.6, 0.8]])
     """
     if _depth(text) != 3:
@@ -39,14 +39,21 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
             prompts[: len(part), k, :] = part
     else:
         prompts = backend.namespace(parts[0]).stack(parts)
-    return average(prompts), None if len(prompts) == 1 else prompts
-
-
-def average(prompts: Array) -> Array:
-    """The mean prompt of each class, of unit length, (K, D)."""
+    if len(prompts) == 1:
+        return prompts[0], None
     mean = backend.namespace(prompts).sum(prompts, axis=0)
     checks.check_no_zero_rows(mean, "the mean of the prompts in text")
-    return backend.unit_rows(mean)
+    return backend.unit_rows(mean), prompts
+
+
+def weighted(prompts: Array, cosines: Array, factor: float) -> Array:
+    """Σ_p exp(factor · cosine_pk) prompt_pk for each class, of unit length, (K, D); `cosines` are (P, K)."""
+    xp = backend.namespace(cosines)
+    weights = xp.exp(factor * (cosines - xp.max(cosines, axis=0)))
+    total = backend.zeros(prompts, tuple(prompts.shape[1:]))
+    for weight, prompt in zip(weights, prompts, strict=True):
+        total += weight[:, None] * prompt
+    return backend.unit_rows(total)
 
 
 def _unit(rows: Any, name: str, like: Array | None) -> Array:

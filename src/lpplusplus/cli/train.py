@@ -37,6 +37,8 @@ METHODS = {
     "clip-adapter": "ClipAdapter",
 }
 """Short names; every other method is known by the name of its class."""
+SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @medical"
+"""Those of `encoders.templates`, which is not imported for --help."""
 
 
 def train(
@@ -51,7 +53,8 @@ def train(
         typer.Option(
             "--template",
             "-t",
-            help='Sentence with {} for the class name; several are averaged. By default "a photo of a {}."',
+            help="Sentence with {} for the class name; of several, the images decide how much each counts. Or those of "
+            f'a subject: {SUBJECTS}. By default "a photo of a {{}}."',
         ),
     ] = None,
     classes: Annotated[
@@ -94,6 +97,7 @@ def train(
     lpp train photos/ -o birds.lpp
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
+    lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
     from .._core.registry import method as method_named
 
@@ -104,7 +108,7 @@ def train(
     _check_output(output, [path for path in (source, val, classes) if path is not None])
     if store is not None:
         check_store(store, source, encoder, views, "--store")
-    from ..encoders.class_text import DEFAULT_TEMPLATE
+    from ..encoders.templates import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
     from ..images.sources.class_names import read_class_names
 

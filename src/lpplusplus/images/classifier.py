@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._core.base import FewShotClassifier
+from .._core.class_prompts import check_text
 from .._core.model_file import ModelFormatError, load
 from .._core.progress import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
-from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
+from ..encoders.class_text import check_templates
 from ..encoders.pixels.decoding import ImageError
+from ..encoders.templates import DEFAULT_TEMPLATE
 from ..probe.estimator import LPPlusPlus
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
@@ -41,7 +43,8 @@ class ImageClassifier:
         "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an `Encoder`. By
         default the encoder that made the feature store which is trained on, else "embedded".
     template : str or list of str
-        Sentence with {} for the class name. The embeddings of several sentences are averaged.
+        Sentence with {} for the class name; "@satellite" and other subjects (`encoders.templates.SUBJECTS`) stand for
+        several. With several, `LPPlusPlus` lets the images decide how much each counts, other methods average.
     method : estimator, optional
         What to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.
     views : int
@@ -68,7 +71,7 @@ class ImageClassifier:
     support_, validation_ : Embeddings
         What it was trained and validated on; `validation_` is None without validation. Not saved.
     class_text_ : (K, D) array or None
-        Embeddings of the class names. Not saved, though a method may keep them.
+        Embeddings of the class names, averaged over the templates. Not saved, though a method may keep them.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
 
@@ -189,7 +192,8 @@ class ImageClassifier:
         model.fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
         self.classifier_, self.classes_, self.names_ = model, _as_given(model.classes_, y), support.names
         self.origin_, self.support_, self.validation_ = support.origin, support, validation
-        self.class_text_, self._where, self._prompts, self._views = text, where, templates, support.views
+        self.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
+        self._text, self._where, self._prompts, self._views = text, where, templates, support.views
         if hasattr(self, "insight_"):
             del self.insight_  # It was about the classifier before.
         return self
@@ -199,7 +203,7 @@ class ImageClassifier:
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
-        self.insight_ = look_into(self.classifier_, self.support_, self.class_text_, self.validation_, progress)
+        self.insight_ = look_into(self.classifier_, self.support_, self._text, self.validation_, progress)
         return self.insight_
 
     def predict(self, images: Any) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._core.progress import Progress
 from ..encoders import Encoder
-from ..encoders.class_text import class_texts
+from ..encoders.class_text import class_texts, prompt_texts
 from .embedder import embed
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
@@ -102,12 +102,15 @@ def gather(
 def class_text(
     support: Embeddings, encoder: Callable[[], Encoder], templates: Sequence[str]
 ) -> NDArray[np.float32] | None:
-    """Embeddings of the class names, (K, D): what came along, else by the encoder of the images if it is known."""
+    """Embeddings of the class names: what came along, else by the encoder of the images if it is known.
+
+    (K, D), or with several templates (templates, K, D).
+    """
     if support.text is not None or support.origin is None:
         return support.text
     opened = encoder()
     _refuse_another(support.origin, Origin.of(opened), "this classifier", "the encoder given now")
-    return class_texts(opened, support.names, templates)
+    return (class_texts if len(templates) == 1 else prompt_texts)(opened, support.names, templates)
 
 
 def called(source: Any) -> str:

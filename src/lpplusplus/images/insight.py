@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
+from .._core.class_prompts import check_text
 from .._core.folds import assign_folds
 from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
@@ -94,7 +95,7 @@ def look_into(
     """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support."""
     assert support.labels is not None
     classes = list(support.classes)
-    doubtful = [] if text is None else doubtful_names(support.rows, support.labels, text, classes)
+    doubtful = [] if text is None else doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
     twins = look_alikes(support.rows, support.labels, support.paths)
     copies = 0
     if validation is not None:

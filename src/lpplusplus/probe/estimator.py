@@ -15,6 +15,7 @@ from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
 from .._core.seeds import generator
 from .._core.task import Task
 from .fit import train
+from .prompt_weights import weigh_prompts
 from .recipes import Recipe, check_solver_takes, resolve
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
@@ -85,7 +86,8 @@ class LPPlusPlus(FewShotClassifier):
     prototypes_ : (K, D) array
         The visual part w_k.
     text_ : (K, D) array or None
-        Unit class-name embeddings.
+        Unit class-name embeddings. Of several prompts per class, their mean, with weights that the support decides; in
+        the recipes "paper" and "released", the plain mean.
     classes_ : (K,) numpy array
     history_ : History
         Loss, time and what selection measured, one entry per iterate; `history_.as_arrays()` to plot.
@@ -160,6 +162,8 @@ class LPPlusPlus(FewShotClassifier):
 
     def _fit_task(self, task: Task) -> None:
         recipe = self._resolved()
+        if self.recipe == "default":
+            task = weigh_prompts(task)
         uses_text = task.text is not None and recipe.alpha != "none"
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"

@@ -36,6 +36,8 @@ from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
 """As a prompt: the mean of all prompts' unit embeddings."""
+EVERY = "all"
+"""As a prompt: all of them, for methods that weigh prompts; others take their mean."""
 
 BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
 """Names that the images of a split have where each split is an array of its own."""
@@ -52,9 +54,10 @@ class FeatureSplits(Splits[Embeddings]):
     Attributes
     ----------
     text
-        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages.
+        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where
+        all prompts were asked for, (P, K, D).
     prompt
-        The prompt that `text` is of: its own words, "average", or "" where the file does not say.
+        The prompt that `text` is of: its own words, "average", "all", or "" where the file does not say.
     """
 
     text: NDArray[np.float32] = field(kw_only=True)
@@ -73,7 +76,7 @@ def read_feature_file(
     name
         Of the data set; by default the file's name.
     prompt
-        One of the file's prompts, by its words, or "average". By default the average, where there are several.
+        One of the file's prompts, by its words, "average" or "all". By default the average, where there are several.
     """
     path = Path(path)
     arrays = _load(path, ALL)
@@ -81,10 +84,10 @@ def read_feature_file(
     if X.ndim != 2:
         raise DatasetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
     text, chosen = _text(arrays, prompt, path)
-    classes = _classes(arrays, path) or tuple(str(label) for label in range(len(text)))
-    if text.shape != (len(classes), X.shape[1]):
-        raise DatasetError(f"{path}: text is for {text.shape[0]} classes in {text.shape[1]} dimensions, but there are "
-                           f"{len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
+    classes = _classes(arrays, path) or tuple(str(label) for label in range(text.shape[-2]))
+    if text.shape[-2:] != (len(classes), X.shape[1]):
+        raise DatasetError(f"{path}: text is for {text.shape[-2]} classes in {text.shape[-1]} dimensions, but there "
+                           f"are {len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
     labels = _labels(arrays, classes, path)
     if len(labels) != len(X):
         raise DatasetError(f"{path} has {len(X)} embeddings and {len(labels)} labels.")
@@ -159,11 +162,13 @@ def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tu
         raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
+    if prompt == EVERY:
+        return text, EVERY
     if prompt is None or prompt == AVERAGE:
         return _average(text, path), AVERAGE
     if prompts is None or prompt not in prompts:
         some = f"has prompts such as {prompts[0]!r}" if prompts else "does not name its prompts"
-        raise DatasetError(f"{path} {some}, not {prompt!r}: choose one of them, or 'average'.")
+        raise DatasetError(f"{path} {some}, not {prompt!r}: choose one of them, 'average' or 'all'.")
     return text[prompts.index(prompt)], prompt
 
 

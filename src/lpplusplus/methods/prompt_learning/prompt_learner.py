@@ -26,8 +26,9 @@ from ..._core.progress import Progress
 from ..._core.seeds import generator
 from ..._core.task import Task
 from ...encoders.base import EncoderError
-from ...encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts
+from ...encoders.class_text import check_templates, class_texts
 from ...encoders.open_clip import OpenClipEncoder
+from ...encoders.templates import DEFAULT_TEMPLATE
 from ..training.checkpoint import Checkpoint, identity
 from ..training.data import TrainingData, require_torch, tensor
 from ..training.finetune import finetune
