@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, Rule, nothing, number
+from .._core.parameters import CALLBACK, SEED, Rule, nothing, number, several
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
@@ -25,14 +25,6 @@ CHECK = 100
 """Iterations between two looks at the validation data."""
 MOMENTS, EPS = (0.9, 0.999), 1e-8
 """Adam's own constants."""
-
-
-def several(rule: Rule) -> Rule:
-    """One or more values, each as `rule` wants it."""
-    return Rule(
-        lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(rule.allows(one) for one in value),
-        f"a list of values, each {rule.wanted}",
-    )
 
 
 class _Best(NamedTuple):
