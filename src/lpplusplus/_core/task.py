@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from . import backend
 from .backend import Array
+from .lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Task:
     views: Array | None = None
     """(N, V, D) embeddings of V views of each image, where they were given."""
 
-    @cached_property
+    @lazy
     def fewest_shots(self) -> int:
         """Number of examples of the smallest class, not counting classes without any.
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core.files import atomic_write
+from .._core.lazy import lazy
 from .datasets import OverlapError, Splits
 from .sampling import GENERATOR, Rows
 
@@ -113,7 +113,7 @@ class Draw:
         """What messages call this draw."""
         return f"{self.dataset}, {self.shots} shots, seed {self.seed}"
 
-    @cached_property
+    @lazy
     def sha256(self) -> str:
         """SHA-256 of what `as_dict` holds."""
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import canonical_json
+from .._core.lazy import lazy
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -53,7 +53,7 @@ class Origin:
         """(V, D) of one image."""
         return max(1, self.views), self.dim
 
-    @cached_property
+    @lazy
     def key(self) -> str:
         """Digest of everything that changes an embedding: of two keys, no embedding is taken for the other."""
         parts = asdict(self)

@@ -18,7 +18,6 @@ import errno
 import io
 import os
 import stat
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +27,8 @@ from os import PathLike
 
 import numpy as np
 from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError, features
+
+from ..._core.threads import fork_safe_lock
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
@@ -48,7 +49,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_loading = threading.Lock()
+_loading = fork_safe_lock()
 
 
 @dataclass(frozen=True)

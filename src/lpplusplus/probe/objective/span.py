@@ -9,10 +9,9 @@ more rows of the coordinates.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from .base import Objective
 from .cross_entropy import own_entries, residual, spread_of
@@ -62,7 +61,7 @@ class SpanObjective(Objective):
         assert self._start is not None
         return SpanWatch(X, self._F, self._start, self.support.text, self.team)
 
-    @cached_property
+    @lazy
     def spectrum(self) -> Spectrum:
         n = self.support.size
         return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._F, n)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import Team, rows_per_chunk
 
 
@@ -33,7 +33,7 @@ class Support:
         """All rows of `F`."""
         return cls(F, y, n_classes, text, ((0, F.shape[0]),))
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Number of examples N."""
         return sum(stop - start for start, stop in self.rows)
@@ -50,7 +50,7 @@ class Support:
         height = max(1, -(-self.size // count))
         return [(low, min(low + height, stop)) for start, stop in self.rows for low in range(start, stop, height)]
 
-    @cached_property
+    @lazy
     def gathered(self) -> tuple[Array, Array]:
         """`F` and `y` of `rows` alone, as contiguous arrays."""
         if len(self.rows) == 1:
@@ -59,7 +59,7 @@ class Support:
         xp = backend.namespace(self.F)
         return (xp.concat([self.F[a:b, :] for a, b in self.rows]), xp.concat([self.y[a:b] for a, b in self.rows]))
 
-    @cached_property
+    @lazy
     def gram(self) -> Array:
         """F Fᵀ of `rows`, (N, N)."""
         if self.gram_of_all is None:
@@ -87,7 +87,7 @@ class Support:
 
         return sum(team.map(work))
 
-    @cached_property
+    @lazy
     def counts(self) -> Array:
         """Examples of each class, (K,) integers."""
         xp = backend.namespace(self.y)
