@@ -27,7 +27,7 @@ from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.bench.draws import DrawError, read_draws, write_draws
 from lpplusplus.bench.plan import PlanError, read_plan
 from lpplusplus.encoders import EncoderError
-from lpplusplus.encoders.onnx_folder import LAYOUTS, open_folder
+from lpplusplus.encoders.onnx_folder import read_preprocessing
 from lpplusplus.images.classifier import ImageClassifier
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.sources import SourceError
@@ -144,7 +144,7 @@ def _image_models(folder):
     path = folder / "seed.lpp"
     found = []
     for origin in (None, Origin("embedded", "f" * 64, "{}", 4, 1, 0), Origin("https://example.org/v1#m", "a", "b", 4)):
-        given = Embeddings(_rows(), np.array(["ant"] * 3 + ["bee"] * 3), classes=("ant", "bee"), names=("ant", "bee"),
+        given = Embeddings(_rows()[:, None], np.array(["ant"] * 3 + ["bee"] * 3), classes=("ant", "bee"), names=("ant", "bee"),
                            text=_rows(2), paths=["x"] * 6)  # fmt: skip
         clf = ImageClassifier("embedded")
         clf.classifier_ = lpplusplus.LPPlusPlus().fit(given.rows, given.labels, text=given.text)
@@ -260,12 +260,6 @@ def _tensors(folder):
     return found
 
 
-def _read_arrays(path):
-    with suppress(SourceError, DatasetError):
-        read_feature_file(path)
-    read_arrays(path)
-
-
 def _change_tensors(content, rng):
     header, _ = mutations.split_safetensors(content)
     return mutations.change_safetensors(content, rng.choice(list(header["__metadata__"])), rng)
@@ -285,12 +279,6 @@ def _lines(content, rng):
 def _pictures(folder):
     for name in ("a.png", "b.png", "c d.png"):
         (folder / name).touch()
-
-
-def _read_manifest(path):
-    with suppress(SourceError):
-        from_manifest(path, labels=False)
-    from_manifest(path)
 
 
 def _jsonl(content, rng):
@@ -370,25 +358,12 @@ TRANSFORMERS = {"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "wi
                 "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098}  # fmt: skip
 
 
-def _model_folder(layout):
-    def prepare(folder):
-        for file in LAYOUTS[layout].values():
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes(b"{}")
-
-    return prepare
-
-
 def _settings(config):
     return lambda folder: [json.dumps(config).encode(), b"{}"]
 
 
-def _read_settings(depth):
-    def read(path):
-        found = open_folder(path.parents[depth])
-        json.loads(found.preprocessing.describe())
-
-    return read
+def _read_settings(layout):
+    return lambda path: json.loads(read_preprocessing(path, layout).describe())
 
 
 def _change_settings(content, rng):
@@ -401,20 +376,21 @@ TARGETS = {
     "shard": Target(_NAME, _read_shard, (StoreError,), _shards, _change_shard),
     "index": Target("index.json", _read_store, (StoreError,), lambda folder: [_store(folder, False), _store(folder)],
                     _change_index, prepare=_store),
-    "npz": Target("a.npz", _read_arrays, (SourceError,), _npz, mutations.change_npz),
-    "safetensors": Target("a.safetensors", _read_arrays, (SourceError,), _tensors, _change_tensors),
-    "csv": Target("a.csv", _read_manifest, (SourceError,),
+    "npz": Target("a.npz", read_arrays, (SourceError,), _npz, mutations.change_npz),
+    "safetensors": Target("a.safetensors", read_arrays, (SourceError,), _tensors, _change_tensors),
+    "features": Target("a.npz", read_feature_file, (DatasetError,), _npz, mutations.change_npz),
+    "csv": Target("a.csv", from_manifest, (SourceError,),
                   _text('path,label\na.png,ant\n"b.png",bee\n', "label, path ,more\nant,a.png,1\n\nbee,c d.png,\n"),
                   _lines, prepare=_pictures),
-    "jsonl": Target("a.jsonl", _read_manifest, (SourceError,),
+    "jsonl": Target("a.jsonl", from_manifest, (SourceError,),
                     _text('{"path": "a.png", "label": "ant"}\n{"path": "b.png", "label": 3, "x": [1]}'),
                     _jsonl, prepare=_pictures),
     "class-names": Target("a.txt", read_class_names, (SourceError,), _text("ant\nbee\tBee, a kind\n\n#3_x\n"), _lines),
     "plan": Target("a.toml", _read_plan, (PlanError, DatasetError), _text(PLAN, SMALL_PLAN), _lines),
     "draws": Target("a.json", read_draws, (DrawError, OverlapError), _draws, _change_draws),
-    "open-clip-config": Target(LAYOUTS["open_clip"]["preprocessing"], _read_settings(1), (EncoderError,),
-                               _settings(OPEN_CLIP), _change_settings, prepare=_model_folder("open_clip")),
-    "transformers-config": Target(LAYOUTS["transformers"]["preprocessing"], _read_settings(0), (EncoderError,),
-                                  _settings(TRANSFORMERS), _change_settings, prepare=_model_folder("transformers")),
+    "open-clip-config": Target("preprocess_cfg.json", _read_settings("open_clip"), (EncoderError,),
+                               _settings(OPEN_CLIP), _change_settings),
+    "transformers-config": Target("preprocessor_config.json", _read_settings("transformers"), (EncoderError,),
+                                  _settings(TRANSFORMERS), _change_settings),
 }  # fmt: skip
 """Every reader, by name."""

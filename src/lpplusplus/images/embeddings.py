@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._core.files import canonical_json
 from .._core.lazy import lazy
+from .errors import shown
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -47,6 +48,15 @@ class Origin:
         from ..encoders.pixels.decoding import CONVENTIONS  # Needs Pillow, which reading embeddings does not.
 
         return cls(encoder.spec, encoder.fingerprint, encoder.preprocessing, int(encoder.dim), CONVENTIONS, int(views))
+
+    @classmethod
+    def read(cls, settings: dict[str, Any]) -> Origin:
+        """The origin that a file states; raises ValueError or TypeError unless every setting is there and of its kind."""
+        origin, kinds = cls(**settings), cls.__annotations__
+        for name, value in asdict(origin).items():
+            if type(value).__name__ != kinds[name] or (kinds[name] == "int" and value < 0):
+                raise ValueError(f"{name} is {shown(value)}")
+        return origin
 
     @property
     def shape(self) -> tuple[int, int]:
