@@ -81,6 +81,7 @@ def main():
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=60, help="per target")
     parser.add_argument("--executions", type=int, default=0, help="per target, if they come first")
+    parser.add_argument("--until", type=int, default=0, help="executions of all targets; rounds go on until then")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -91,13 +92,15 @@ def main():
         sys.exit('fuzzing needs atheris: pip install -e ".[fuzz]"')
     from reliability import readers
 
-    failed = 0
+    failed, total = 0, -1
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(chosen.jobs) as pool:
         corpus = chosen.corpus or work
         names = chosen.targets or list(readers.TARGETS)
-        for result in pool.map(lambda name: run(name, corpus, chosen.seconds, chosen.executions), names):
-            print(json.dumps(result), flush=True)
-            failed += result["finding"] is not None
+        while total < chosen.until and not failed:
+            for result in pool.map(lambda name: run(name, corpus, chosen.seconds, chosen.executions), names):
+                print(json.dumps(result), flush=True)
+                failed += result["finding"] is not None
+                total = max(total, 0) + result["executions"]
     sys.exit(1 if failed else 0)
 
 

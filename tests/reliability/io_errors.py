@@ -41,13 +41,15 @@ class Case:
     """How many of its steps fail, evenly spread; all if 0."""
 
 
+def compiler():
+    """A C compiler, or None."""
+    return shutil.which("gcc") or shutil.which("cc")
+
+
 def build(folder):
-    """The library, or None where there is no compiler or no LD_PRELOAD."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if sys.platform != "linux" or compiler is None:
-        return None
+    """Compile the library."""
     library = Path(folder) / "failing_disk.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
+    subprocess.run([compiler(), "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
     return library
 
 
@@ -162,7 +164,7 @@ def is_temporary(name):
 
 
 def check(trials, case, expected, expected_rows, step, fault):
-    """Let one step fail; raise AssertionError for what must not be. Returns the step and the exit status."""
+    """Let one step fail; raise AssertionError for what must not be. Returns whether the command refused."""
     old = {path.relative_to(case.before).as_posix(): path.read_bytes() for path in case.before.rglob("*")
            if path.is_file()}  # fmt: skip
     code, said, _, failed = trials.run(case, step, fault)
@@ -190,6 +192,7 @@ def check(trials, case, expected, expected_rows, step, fault):
     for name in case.may_differ:
         if (trials.now / name).exists():
             assert set(rows_of(case, name)) <= set(rows(trials.now / name)) <= set(expected_rows), where
+    refused = code != 0
     code, said, _, _ = trials.run(case, fresh=False)  # And again, on a sound disk.
     assert code == 0, f"the next run fails: {said!r}; {where}"
     again = {name: value for name, value in trials.files().items() if not (fault == "read-only" and is_temporary(name))}
@@ -197,7 +200,7 @@ def check(trials, case, expected, expected_rows, step, fault):
     assert not wrong, f"after the next run {sorted(wrong)} are not as they should be; {where}"
     for name in case.may_differ:
         assert rows(trials.now / name) == expected_rows, where
-    return failed
+    return refused
 
 
 def rows_of(case, name):
@@ -215,15 +218,15 @@ def inject(trials, name, case, faults, most=0):
     few = most or case.sample
     if few and few < steps:
         chosen = sorted({1 + round(i * (steps - 1) / (few - 1)) for i in range(few)})
-    injected, wrong = Counter(), []
+    injected, refused, wrong = Counter(), Counter(), []
     for fault in faults:
         for step in chosen:
             injected[fault] += 1
             try:
-                check(trials, case, expected, expected_rows, step, fault)
+                refused[fault] += check(trials, case, expected, expected_rows, step, fault)
             except AssertionError as error:
                 wrong.append(str(error)[:1500])
-    return {"command": name, "steps": steps, "injected": dict(injected), "wrong": wrong}
+    return {"command": name, "steps": steps, "injected": dict(injected), "refused": dict(refused), "wrong": wrong}
 
 
 def main():
@@ -235,10 +238,9 @@ def main():
     chosen = parser.parse_args()
     if "failing_disk" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:
-            library = build(folder)
-            if library is None:
+            if sys.platform != "linux" or compiler() is None:
                 sys.exit("needs Linux and a C compiler")
-            environment = {**os.environ, "LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+            environment = {**os.environ, "LD_PRELOAD": str(build(folder)), "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
             command = [sys.executable, "-m", "reliability.io_errors", *sys.argv[1:]]
             sys.exit(subprocess.run(command, env=environment, check=False).returncode)
     import lpplusplus.bench.report
