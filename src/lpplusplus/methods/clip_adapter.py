@@ -110,7 +110,7 @@ class ClipAdapter(TextBased):
         "random_state": [SEED],
     }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("ratio_", "epoch_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"ratio_": "factor", "epoch_": "number"}
     needs_torch = True
 
     flavour: str = "authors"

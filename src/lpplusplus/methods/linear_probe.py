@@ -77,7 +77,7 @@ class LinearProbe(FewShotClassifier):
         "max_iter": [number(1, whole=True)],
         "random_state": [SEED],
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("C_", "n_iter_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"C_": "number", "n_iter_": "number"}
 
     C: str | float = "search"
     flavour: str = "lpp"

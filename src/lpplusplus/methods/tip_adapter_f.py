@@ -82,7 +82,7 @@ class TipAdapterF(CacheClassifier):
         "progress": [CALLBACK, nothing("silent")],
         "random_state": [SEED],
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_")
+    fitted_scalars: ClassVar[dict[str, str]] = {**CacheClassifier.fitted_scalars, "epoch_": "number"}
     needs_torch = True
 
     epochs: int = 20

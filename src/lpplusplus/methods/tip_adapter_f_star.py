@@ -63,7 +63,7 @@ class TipAdapterFStar(TipAdapterF):
         "grid_top": [pair((max(ALPHA_STARTS), 0.1), whole=False)],
         "grid_steps": [pair((1, 1))],
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_", "alpha_start_")
+    fitted_scalars: ClassVar[dict[str, str]] = {**TipAdapterF.fitted_scalars, "alpha_start_": "number"}
 
     grid_top: tuple[float, float] = (50.0, 50.0)
     grid_steps: tuple[int, int] = (200, 200)

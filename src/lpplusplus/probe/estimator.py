@@ -131,7 +131,11 @@ class LPPlusPlus(FewShotClassifier):
     }
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?"}
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("n_updates_", "selection_", "learning_rate_")
+    fitted_scalars: ClassVar[dict[str, str]] = {
+        "n_updates_": "number",
+        "selection_": "word",
+        "learning_rate_": "number?",
+    }
 
     recipe: str = "default"
     solver: Any = None

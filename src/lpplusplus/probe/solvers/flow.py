@@ -140,9 +140,10 @@ class Flow(Solver):
             while now < target:
                 before.assign(point)
                 whole = h = target - now
+                noise = _rounding(point, here.loss)
                 move(here, h)
                 there = look(not last)
-                while there.loss > here.loss + _rounding(point, here.loss):
+                while there.loss > here.loss + noise:
                     objective.retreat(point, before)
                     h /= 2
                     if h < SMALLEST_STEP * whole:
@@ -151,6 +152,8 @@ class Flow(Solver):
                         break
                     move(look(True), h)
                     there = look(True)
+                if there.loss > here.loss - noise:
+                    h = whole  # What is left to gain until then is rounding, too: stand still.
                 now = target if h == whole else now + h
                 here = there
             if observer(Iterate(update, target, here.loss, point)):
