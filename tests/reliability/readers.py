@@ -165,7 +165,11 @@ def _read_image_model(path):
 
 
 def _change_model(content, rng):
-    content = mutations.change_safetensors(content, model_file.KEY, rng)
+    return seal_model(mutations.change_safetensors(content, model_file.KEY, rng))
+
+
+def seal_model(content):
+    """A model file with the checksum of what is in it."""
     header, data = mutations.split_safetensors(content)
     inner = json.loads(header["__metadata__"][model_file.KEY])
     inner["digest"] = model_file._digest(safetensors.numpy.load(content), inner.get("model"))
@@ -202,8 +206,7 @@ def _read_shard(path):
 
 
 def _change_shard(content, rng):
-    content = mutations.change_safetensors(content, "lpplusplus.features", rng)
-    header, data = mutations.split_safetensors(content)
+    header, data = mutations.split_safetensors(mutations.change_safetensors(content, "lpplusplus.features", rng))
     inner = json.loads(header["__metadata__"]["lpplusplus.features"])
     inner["digest"] = _UNSEALED
     header["__metadata__"]["lpplusplus.features"] = json.dumps(inner)
@@ -227,8 +230,13 @@ def _change_index(content, rng):
     whole = json.loads(content)
     part = "store" if rng.random() < 0.9 else None
     whole = mutations.change_json(whole, rng) if part is None else whole | {part: mutations.change_json(whole[part], rng)}
-    whole["digest"] = store_index._digest(whole.get("format"), whole.get("version"), whole.get("store"))
-    return json.dumps(whole).encode()
+    return seal_index(whole)
+
+
+def seal_index(whole):
+    """An index with the checksum of what is in it."""
+    digest = store_index._digest(whole.get("format"), whole.get("version"), whole.get("store"))
+    return json.dumps(whole | {"digest": digest}).encode()
 
 
 # Arrays.

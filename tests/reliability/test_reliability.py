@@ -1,17 +1,20 @@
 """Short runs of the programs in this folder; docs/explanation/reliability.md has the long ones."""
 
+import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commands import environment
-from reliability import fuzzing, io_errors, readers, services, soak
+from reliability import fuzzing, io_errors, mutations, readers, services, soak
 
 HERE = Path(__file__).parents[1]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -39,6 +42,53 @@ def test_changed_files_are_read_or_refused(name, tmp_path):
         assert any([target.once(content) for content in seeds]), "no seed is read"
         read = sum(target.once(target.mutate(rng.choice(seeds), rng)) for _ in range(200))
         assert 0 < read < 200, "changes are never noticed, or never get past the first check"
+    finally:
+        target.stop()
+
+
+def _index(seed):
+    whole = json.loads(seed)
+    whole["store"] |= {"settings": whole["store"]["settings"] | {"dim": 10**400}, "shards": []}
+    return readers.seal_index(whole)
+
+
+def _image_model(change):
+    def make(seed):
+        header, data = mutations.split_safetensors(seed)
+        inner = json.loads(header["__metadata__"]["lpplusplus"])
+        change(inner["model"]["metadata"])
+        header["__metadata__"]["lpplusplus"] = json.dumps(inner)
+        return readers.seal_model(mutations.join_safetensors(header, data))
+
+    return make
+
+
+def _features(seed):
+    file = io.BytesIO()
+    np.savez(file, images=np.float32(1), labels=np.arange(2), text=np.eye(2))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("plan", lambda seed: b"x = " + b"[" * 9999 + b"]" * 9999),
+        ("plan", lambda seed: seed.replace(b'"folder-per-class"', b"{ a = 1 }")),
+        ("open-clip-config", lambda seed: seed.replace(b"0.5", b"9" * 400)),
+        ("open-clip-config", lambda seed: b"[" * 99999),
+        ("transformers-config", lambda seed: b'{"do_center_crop": true, "crop_size": 3}'),
+        ("features", _features),
+        ("shard", lambda seed: re.sub(rb'(digest[^0-9a-f]{5})[0-9a-f]{10}', rb"\1\\\\ud800beef", seed)),
+        ("draws", lambda seed: b"[{}]"),
+        ("index", _index),
+        ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),
+        ("image-model", _image_model(lambda metadata: metadata["images"].update(names=[["ant"], "bee"]))),
+    ],
+)
+def test_what_the_fuzzer_found_is_refused(name, change, tmp_path):
+    target = readers.TARGETS[name].start()
+    try:
+        assert target.once(change(target.seeds(tmp_path)[0])) is False
     finally:
         target.stop()
 

@@ -90,16 +90,13 @@ def _section(about: Any, name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _short(value: Any, depth: int = 5) -> str:
-    """A value on one line; of what is nested deeper than anything of ours, "…"."""
-    if depth == 0:
-        return "…"
+def _short(value: Any) -> str:
     if isinstance(value, list):
         between = "; " if any(isinstance(one, dict) for one in value) else ", "
-        shown = between.join(_short(one, depth - 1) for one in value[:8])
+        shown = between.join(_short(one) for one in value[:8])
         return shown + (f"{between}… {len(value)} in all" if len(value) > 8 else "") if value else "–"
     if isinstance(value, dict):
-        return ", ".join(f"{key}={_short(one, depth - 1)}" for key, one in value.items()) or "–"
+        return ", ".join(f"{key}={_short(one)}" for key, one in value.items()) or "–"
     if isinstance(value, float):
         return f"{value:.3f}"
     return "–" if value is None else str(value)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ..encoders.pixels.decoding import ImageError
 
 
+LARGEST = 2**24
+"""For the numbers of an `Origin` in a file; beyond, numpy could not even make an empty array."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """What made some embeddings. Embeddings of different encoders are never compared.
@@ -54,7 +58,7 @@ class Origin:
         """The origin that a file states; raises ValueError or TypeError unless every setting is there and of its kind."""
         origin, kinds = cls(**settings), cls.__annotations__
         for name, value in asdict(origin).items():
-            if type(value).__name__ != kinds[name] or (kinds[name] == "int" and value < 0):
+            if type(value).__name__ != kinds[name] or (kinds[name] == "int" and not 0 <= value <= LARGEST):
                 raise ValueError(f"{name} is {shown(value)}")
         return origin
 
