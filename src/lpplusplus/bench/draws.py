@@ -188,7 +188,10 @@ def read_draws(path: str | PathLike[str]) -> list[Draw]:
         raise DrawError(f"{path} cannot be read as draws ({error}).") from error
     if not isinstance(saved, list):
         raise DrawError(f"{path} holds no list of draws.")
-    return [Draw.from_dict(one) for one in saved]
+    try:
+        return [Draw.from_dict(one) for one in saved]
+    except (DrawError, OverlapError) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def labels_digest(labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None) -> str:

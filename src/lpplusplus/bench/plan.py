@@ -151,7 +151,7 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
         raise PlanError(f"{missing} {os.fspath(path)!r}: name a .toml file, or one of {', '.join(shipped_plans())}.")
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlanError(f"{os.fspath(path)} is not TOML: {error}.") from error
     return parse_plan(content | changes, os.fspath(path))
 

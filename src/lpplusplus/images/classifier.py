@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -374,13 +373,15 @@ class ImageClassifier:
         model = load(path)
         try:
             about = model.metadata_["images"]
-            names, templates, views = tuple(about["names"]), about["templates"], int(about["views"])
-            made = about["encoder"]
-            origin = None if made is None else replace(Origin(**made), views=views)
+            names, templates, made = tuple(about["names"]), about["templates"], about["encoder"]
+            views = int(about["views"])
+            origin = None if made is None else Origin.read({**made, "views": views})
+            if len(names) != len(model.classes_) or not all(isinstance(name, str) for name in names):
+                raise ValueError("names are not those of the classes")
             prompts = check_templates(templates)
             classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
             seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFormatError(
                 f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
             ) from error

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._core.files import canonical_json
 from .._core.lazy import lazy
 from ..encoders.packaged import current_name
+from .errors import shown
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 DIGEST = 8
 """Bytes of a digest. Of a million images and a million others, two have the same one by chance once in 20 million."""
+
+
+LARGEST = 2**24
+"""For the numbers of an `Origin` in a file; beyond, numpy could not even make an empty array."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,15 @@ class Origin:
         from ..encoders.pixels.decoding import CONVENTIONS  # Needs Pillow, which reading embeddings does not.
 
         return cls(encoder.spec, encoder.fingerprint, encoder.preprocessing, int(encoder.dim), CONVENTIONS, int(views))
+
+    @classmethod
+    def read(cls, settings: dict[str, Any]) -> Origin:
+        """The origin that a file states; raises ValueError or TypeError unless every setting is there and of its kind."""
+        origin, kinds = cls(**settings), cls.__annotations__
+        for name, value in asdict(origin).items():
+            if type(value).__name__ != kinds[name] or (kinds[name] == "int" and not 0 <= value <= LARGEST):
+                raise ValueError(f"{name} is {shown(value)}")
+        return origin
 
     @property
     def shape(self) -> tuple[int, int]:

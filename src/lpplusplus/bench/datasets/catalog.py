@@ -246,7 +246,7 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
     if not isinstance(table, dict) or not NAME.fullmatch(name):
         raise DatasetError(f"{where}: expected a table with a name of letters, digits, '_', '-' and '.'.")
     reader = table.get("reader")
-    if reader not in READERS:
+    if not isinstance(reader, str) or reader not in READERS:
         raise DatasetError(f"{where}: reader is {reader!r}, expected one of {', '.join(READERS)}.")
     layout = READERS[reader]
     allowed = COMMON | dict(layout.keys)

@@ -145,7 +145,7 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
     array = arrays.get(name)
     if array is None:
         raise DatasetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
-    if array.dtype.kind != "f" or 0 in array.shape:
+    if array.dtype.kind != "f" or not array.ndim or 0 in array.shape:
         raise DatasetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
     try:
         check_finite_rows(array, f"{path}: {name}")
