@@ -1,7 +1,5 @@
 """Running one cell: fit on the support and validation images; only then predict the test images, once."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from functools import cache
@@ -61,7 +59,7 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw) -> dict[str, Any]:
     found = evaluate(chances, np.asarray(test.labels), list(test.classes))
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
-    selection, chosen = choice(model, held is not None)
+    selection, chosen = selection_of(model, held is not None)
     return {
         "accuracy": found.accuracy,
         "calibration_error": found.calibration_error,
@@ -144,7 +142,7 @@ def needs_places(cell: Cell) -> bool:
     return bool(getattr(method(cell.estimator), "needs_places", False))
 
 
-def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
+def selection_of(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
     """What a fitted model selected, such as an update, an epoch or a C, and how."""
     given = "validation" if validated else "no validation"
     for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):

@@ -3,8 +3,6 @@
 To add one, write a module with a subclass of `Encoder` and a `KIND` that describes it, and name it in `MODULES`.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 from importlib import import_module

@@ -1,7 +1,5 @@
 """From a folder of images to a trained, saved classifier, with any encoder."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -131,7 +129,7 @@ class ImageClassifier:
         seed: int = 0,
         store: str | os.PathLike[str] | None = None,
         allow_empty: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Train on images, a feature store, or a file of arrays.
 
         Parameters
@@ -294,7 +292,7 @@ class ImageClassifier:
         on_error: Literal["stop", "skip"] = "stop",
         progress: Progress | None = None,
         allow_network: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Read what `save` wrote.
 
         Parameters

@@ -1,7 +1,5 @@
 """How good a classifier is on labelled images: accuracy, confusions, calibration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -16,8 +16,6 @@
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
