@@ -229,7 +229,9 @@ def _read_store(path):
 def _change_index(content, rng):
     whole = json.loads(content)
     part = "store" if rng.random() < 0.9 else None
-    whole = mutations.change_json(whole, rng) if part is None else whole | {part: mutations.change_json(whole[part], rng)}
+    whole = (
+        mutations.change_json(whole, rng) if part is None else whole | {part: mutations.change_json(whole[part], rng)}
+    )
     return seal_index(whole)
 
 

@@ -78,7 +78,7 @@ def _features(seed):
         ("open-clip-config", lambda seed: b"[" * 99999),
         ("transformers-config", lambda seed: b'{"do_center_crop": true, "crop_size": 3}'),
         ("features", _features),
-        ("shard", lambda seed: re.sub(rb'(digest[^0-9a-f]{5})[0-9a-f]{10}', rb"\1\\\\ud800beef", seed)),
+        ("shard", lambda seed: re.sub(rb"(digest[^0-9a-f]{5})[0-9a-f]{10}", rb"\1\\\\ud800beef", seed)),
         ("draws", lambda seed: b"[{}]"),
         ("index", _index),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),
@@ -147,7 +147,9 @@ def test_a_service_that_misbehaves(monkeypatch, name):
 
 @pytest.mark.skipif(sys.platform != "linux" or not (io_errors.compiler()), reason="needs Linux and a C compiler")
 @pytest.mark.parametrize(
-    "arguments", [("--most", "3", "embed", "bench draws"), pytest.param((), marks=pytest.mark.slow)], ids=["some", "all"]
+    "arguments",
+    [("--most", "3", "embed", "bench draws"), pytest.param((), marks=pytest.mark.slow)],
+    ids=["some", "all"],
 )
 def test_writes_that_fail(arguments):
     for result in program("io_errors", *arguments):

@@ -4,8 +4,6 @@ All other numeric code is written once, against the array-API namespace `xp` of 
 numpy and torch share beyond that standard: `out=` arguments, in-place arithmetic and in-place indexing.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import array_api_compat

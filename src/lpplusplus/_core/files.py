@@ -1,7 +1,5 @@
 """Files that are complete or absent, and JSON with one text for each value."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -39,7 +37,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _nameless(folder: Path) -> IO[bytes] | None:
-    """A new file without a name, which the system removes if this process is killed; None where there is no such thing."""
+    """A new file without a name, which the system removes if this process is killed; None where there are none."""
     if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
         return None
     try:

@@ -1,7 +1,5 @@
 """A few-shot task: what `fit` was given, once it has been checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

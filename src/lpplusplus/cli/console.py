@@ -1,7 +1,5 @@
 """Talking to people and to programs: results on stdout, progress and complaints on stderr."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

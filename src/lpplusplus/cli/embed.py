@@ -1,7 +1,5 @@
 """`lpp embed`: images to a feature store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

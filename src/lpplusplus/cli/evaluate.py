@@ -1,7 +1,5 @@
 """`lpp evaluate`: how good is a classifier on labelled images?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +87,7 @@ def evaluate(
         say("written: [bold]{}[/]; open it in a browser", report)
 
 
-def tell(result: Scores) -> None:
+def tell(result: "Scores") -> None:
     """Print an evaluation."""
     say(
         f"[bold]Accuracy {percent(result.accuracy)}[/] on {result.images} images (mean over classes "
@@ -120,7 +118,7 @@ def tell(result: Scores) -> None:
     out().print(reliability)
 
 
-def _matrix(result: Scores) -> None:
+def _matrix(result: "Scores") -> None:
     numbers = [str(i) for i in range(1, len(result.classes) + 1)]
     matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
     for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):

@@ -1,7 +1,5 @@
 """`lpp inspect`: what is in this file?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

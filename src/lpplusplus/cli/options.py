@@ -1,8 +1,7 @@
 """Options that several commands have."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +11,6 @@ import typer
 from .console import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..encoders.pixels.decoding import ImageError
 
 
@@ -139,7 +136,7 @@ def report_left_aside(count: int, store: Path) -> None:
         )
 
 
-def report_skipped(skipped: Sequence[ImageError]) -> list[dict[str, Any]]:
+def report_skipped(skipped: "Sequence[ImageError]") -> list[dict[str, Any]]:
     """Warn of each image that was left out, and return the same for JSON."""
     for problem in skipped:
         warn(f"skipped: {problem}")

@@ -1,7 +1,5 @@
 """`lpp predict`: what do these images show?"""
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path

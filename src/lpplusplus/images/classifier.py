@@ -1,7 +1,5 @@
 """From a folder of images to a trained, saved classifier, with any encoder."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -140,7 +138,7 @@ class ImageClassifier:
         seed: int = 0,
         store: str | os.PathLike[str] | None = None,
         allow_empty: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Train on images, a feature store, or a file of arrays.
 
         Parameters
@@ -212,9 +210,7 @@ class ImageClassifier:
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
-        self.insight_, self.held_out_ = examine(
-            self.classifier_, self.support_, self._text, self.validation_, progress
-        )
+        self.insight_, self.held_out_ = examine(self.classifier_, self.support_, self._text, self.validation_, progress)
         return self.insight_
 
     def report(
@@ -358,7 +354,7 @@ class ImageClassifier:
         on_error: Literal["stop", "skip"] = "stop",
         progress: Progress | None = None,
         allow_network: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Read what `save` wrote.
 
         Parameters

@@ -5,8 +5,6 @@ For that, images are taken in their order, no batch crosses the border of a shar
 from the image's content.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -179,7 +177,9 @@ class _Run:
         self._keep(number, found, batches, writer)
         self._report(span.stop)
 
-    def _keep(self, number: int, found: list[tuple[int, bytes]], batches: _Batches, writer: StoreWriter | None) -> None:
+    def _keep(
+        self, number: int, found: list[tuple[int, bytes]], batches: "_Batches", writer: StoreWriter | None
+    ) -> None:
         """Keep a shard, on disk or in memory."""
         self.positions += [position for position, _ in found]
         self.digests += [digest for _, digest in found]

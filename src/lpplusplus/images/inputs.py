@@ -1,7 +1,5 @@
 """The one door to embeddings: images, a feature store or a file of arrays come in, and no two encoders are mixed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

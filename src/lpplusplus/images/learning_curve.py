@@ -1,7 +1,5 @@
 """How accuracy grows with the number of examples: of class names alone, of examples alone, and of both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

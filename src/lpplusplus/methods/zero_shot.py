@@ -1,7 +1,5 @@
 """CLIP's own classifier: compare an image with the class names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +46,7 @@ class ZeroShot(TextBased):
     def fit(
         self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,
         y_val: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> "Self":  # fmt: skip
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 

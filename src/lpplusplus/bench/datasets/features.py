@@ -13,13 +13,11 @@
 `split`
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
-Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder of
-CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
+Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
+of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
 
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike

@@ -13,8 +13,6 @@ What is decided here, once:
 - JPEG's quick half-size decoding (`draft`) is not used: it changes pixels, and with them embeddings.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os
@@ -254,7 +252,7 @@ def _on_white(image: Image.Image) -> Image.Image:
         image = image.convert("LA")
     key = image.info.get("transparency")
     if image.mode == "RGB" and isinstance(key, tuple) and max(key) > 255:
-        image = image.copy()  # 16 bits a channel: Pillow has reduced the pixels to 8, but not the colour that is clear.
+        image = image.copy()  # Of 16 bits per channel Pillow keeps 8 in the pixels, but not in this colour.
         image.info["transparency"] = tuple(value >> 8 for value in key)
     layer = image.convert("RGBA")
     white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
