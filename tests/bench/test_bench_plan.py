@@ -174,7 +174,7 @@ def test_cells_have_the_keys_that_results_made_before_have():
     made = {"folder": "made", "reader": "feature-file", "files": {"one": "one.npz"}, "prompt": "a {}"}
     birds = {"folder": "birds", "reader": "folder-per-class", "templates": ["a photo of a {}.", "a {}."],
              "rename": {"a": "b"}, "title": "Birds", "counts": {"train": 3}, "url": "x"}  # fmt: skip
-    learned = {"backbones": ["drawings"], "methods": ["LP++ (paper)"]}
+    learned = {"backbones": ["embedded"], "methods": ["LP++ (paper)"]}
     plans = {
         "3b3f92cbaa8f7ed6": one | {"datasets": ["made"], "dataset": {"made": made}},
         "3b3c5bfd653d3a78": one | learned | {"dataset": {"birds": birds}, "duplicates": "allow"},

@@ -247,8 +247,10 @@ def views(task):
 @pytest.mark.parametrize("name", [name for name in ALL if name not in TRAINED])
 def test_views_are_averaged_before_normalising(name, task, views):
     _, y, T, *_, F_test, _ = task
-    several = fresh(name).fit(views, y, text=T)
-    mean = fresh(name).fit(views.mean(axis=1), y, text=T)
+    # LP++'s metric is made of the views themselves (test_metric.py).
+    own = {"metric": "none"} if "metric" in fresh(name).get_params() else {}
+    several = fresh(name).set_params(**own).fit(views, y, text=T)
+    mean = fresh(name).set_params(**own).fit(views.mean(axis=1), y, text=T)
     assert np.array_equal(several.decision_function(F_test), mean.decision_function(F_test))
 
 

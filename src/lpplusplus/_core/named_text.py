@@ -44,8 +44,8 @@ def _check_names(names: list[Any], wanted: list[Any], *, closed: bool) -> None:
         which, what, why = [name for name in names if names.count(name) > 1], "names twice", ""
     if which:
         raise ValueError(
-            f"text {what} {checks.some(which[:1])}{why} ({len(set(which))} such class(es) in all): give one embedding for "
-            f"each class by its name, or an array in the order of the classes."
+            f"text {what} {checks.some(which[:1])}{why} ({len(set(which))} such class(es) in all): give one embedding "
+            f"for each class by its name, or an array in the order of the classes."
         )
 
 
