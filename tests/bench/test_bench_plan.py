@@ -87,6 +87,22 @@ def test_groups_and_own_methods():
     assert build(cell).random_state == 1
 
 
+def test_a_method_or_a_group_without_validation():
+    content = {"datasets": ["demo"], "backbones": ["embedded"], "methods": ["GDA", "GDA, no validation"]}
+    plan = parse_plan(content, "plan.toml")
+    assert [(one.name, one.estimator, one.validation) for one in plan.methods] == [
+        ("GDA", "GDA", True),
+        ("GDA, no validation", "GDA", False),
+    ]
+    league = parse_plan(content | {"methods": ["league", "league, no validation"]}, "plan.toml").methods
+    half = len(league) // 2
+    for one, other in zip(league[:half], league[half:], strict=True):
+        assert (other.name, other.validation) == (f"{one.name}, no validation", False)
+        assert (other.estimator, other.parameters) == (one.estimator, one.parameters)
+    with pytest.raises(PlanError, match="no method 'Nobody'"):
+        parse_plan(content | {"methods": ["Nobody, no validation"]}, "plan.toml")
+
+
 def test_without_validation_nobody_gets_it():
     plan = parse_plan({**SMALL, "validation": "none"}, "plan.toml")
     assert not any(cell.validation for cell in plan.cells("a", "b"))

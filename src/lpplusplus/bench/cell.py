@@ -1,7 +1,5 @@
 """A cell of the benchmark: one method on one task, in words that say it completely."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Loading a data set for a plan: read its lists, draw all tasks, embed the images that they use, refuse leaks."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -47,8 +45,8 @@ class DatasetLoader:
     catalogs
         Further catalogs.
     encoders
-        Encoders of your own, by the names that the plan gives them; with several workers, picklable. Others are opened
-        by name.
+        Encoders of your own, by the names that the plan gives them. With several workers they must be picklable. Other
+        encoders are opened by name.
     """
 
     root: Path | None

@@ -5,7 +5,8 @@ All keys, with an example:
     name = "birds"
     datasets = ["eurosat", "photos"]            # names of the catalog, or of [dataset.NAME] tables below
     backbones = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
-    methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
+    methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below; with ", no validation"
+                                                # behind a name or a group, it gets no validation images
     shots = [1, 2, 4, 8, 16]
     tasks = 10                                  # seeds 1 … 10
     validation = "paper"                        # S images per class; "coop" for min(S, 4), "none"
@@ -52,6 +53,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+NO_VALIDATION = ", no validation"
+"""Behind the name of a method or a group: without the validation images."""
 
 
 class PlanError(ValueError):
@@ -146,7 +151,7 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
         raise PlanError(f"{missing} {os.fspath(path)!r}: name a .toml file, or one of {', '.join(shipped_plans())}.")
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlanError(f"{os.fspath(path)} is not TOML: {error}.") from error
     return parse_plan(content | changes, os.fspath(path))
 
@@ -254,12 +259,14 @@ def _methods(keys: _Keys) -> tuple[Method, ...]:
     groups: dict[str, list[str]] = shipped["groups"]
     chosen: dict[str, Method] = {}
     for word in keys.words("methods", tuple(own)):
-        for name in groups.get(word, [word]):
+        base = word if word in known else word.removesuffix(NO_VALIDATION)
+        for name in groups.get(base, [base]):
             if name not in known and estimator_named(name) is not None:
                 known[name] = Method(name, estimator=name)
             if name not in known:
                 raise PlanError(f"{where}: there is no method {name!r}; known are {', '.join([*groups, *known])}.")
-            chosen[name] = known[name]
+            one = known[name] if base == word else replace(known[name], name=name + NO_VALIDATION, validation=False)
+            chosen[one.name] = one
     return tuple(chosen.values())
 
 

@@ -1,7 +1,5 @@
 """Running one cell: fit on the support and validation images; only then predict the test images, once."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Mapping
@@ -78,7 +76,7 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
     validated = "X_val" in offered
-    selection, chosen = choice(model, validated)
+    selection, chosen = selection_of(model, validated)
     return {
         "accuracy": found.accuracy,
         "calibration_error": found.calibration_error,
@@ -167,7 +165,7 @@ def needs_places(cell: Cell) -> bool:
     return bool(getattr(find(cell.estimator), "needs_places", False))
 
 
-def choice(model: BaseEstimator, validated: bool) -> tuple[str, float | None]:
+def selection_of(model: BaseEstimator, validated: bool) -> tuple[str, float | None]:
     """What a fitted model selected, such as an update, an epoch or a C, and how."""
     given = "validation" if validated else "no validation"
     for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):

@@ -1,7 +1,5 @@
 """Running a plan: every cell that is missing, in parallel, one thread each. Stopped at any moment, it goes on."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -139,7 +137,7 @@ def _load(
 
 
 def _rows(
-    missing: Sequence[Cell], loaded: tuple[EmbeddedDataset, Draws] | str, results: Results, workers: _Workers
+    missing: Sequence[Cell], loaded: tuple[EmbeddedDataset, Draws] | str, results: Results, workers: "_Workers"
 ) -> Iterator[Row]:
     """Run the missing cells of one data set and encoder; each row is written before it is yielded."""
     if isinstance(loaded, str):

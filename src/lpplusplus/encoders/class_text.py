@@ -1,7 +1,5 @@
 """From class names to class embeddings, as CLIP does it: fill in templates, embed, average."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 

@@ -13,12 +13,11 @@
 `split`
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
-A folder of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
+Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
+of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
 
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
@@ -40,9 +39,12 @@ AVERAGE = "average"
 EVERY = "all"
 """As a prompt: all of them, for methods that weigh prompts; others take their mean."""
 
-LISTS = ("prompts", "classnames", "classes", "split", "labels")
-LABELS = ("labels", "classnames", "classes", "split")
-ALL = ("images", "embeddings", "text", "prompts", *LABELS)
+BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
+"""Names that the images of a split have where each split is an array of its own."""
+SPLIT_LABELS = tuple(f"{name}_labels" for name in BY_SPLIT)
+LISTS = ("prompts", "classnames", "classes", "split", "labels", *SPLIT_LABELS)
+LABELS = ("labels", "classnames", "classes", "split", *SPLIT_LABELS)
+ALL = ("images", "embeddings", "text", "prompts", *BY_SPLIT, *LABELS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +117,33 @@ def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
         if path.is_dir():
             return load_folder(path, names)
-        return load_arrays(path, names, lists=LISTS)
+        arrays = load_arrays(path, names, lists=LISTS)
     except SourceError as error:
         raise DatasetError(str(error)) from error
+    return _joined(arrays, path) if "labels" not in arrays else arrays
+
+
+def _joined(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:
+    """Splits that are arrays of their own as one array of images, labels and splits."""
+    found = [name for name in BY_SPLIT if f"{name}_labels" in arrays]
+    if not found:
+        return arrays
+    labels = [arrays[f"{name}_labels"] for name in found]
+    split = [np.full(len(part), BY_SPLIT[name]) for name, part in zip(found, labels, strict=True)]
+    try:
+        joined = {"labels": np.concatenate(labels), "split": np.concatenate(split)}
+        if any(name in arrays for name in found):
+            joined["images"] = np.concatenate([arrays[name] for name in found])
+    except (KeyError, ValueError, TypeError) as error:
+        raise DatasetError(f"{path}: its splits {', '.join(found)} do not fit together ({error}).") from error
+    return arrays | joined
 
 
 def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[np.float32]:
     array = arrays.get(name)
     if array is None:
         raise DatasetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
-    if array.dtype.kind != "f" or 0 in array.shape:
+    if array.dtype.kind != "f" or not array.ndim or 0 in array.shape:
         raise DatasetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
     try:
         check_finite_rows(array, f"{path}: {name}")

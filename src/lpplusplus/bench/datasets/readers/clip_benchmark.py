@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....images.sources.arrays import load_arrays
 from ..splits import PARTS, DatasetError
-from .base import Reader, safe_path, table, text
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, safe_path, table, text
 
 TEXT = "text.npz"
 
@@ -60,7 +57,7 @@ def _tensor(path: Path, dimensions: int, kinds: str) -> NDArray[Any]:
     return array
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     if not entry.options["files"]:
         raise DatasetError(f"{entry.name}: files must name a folder for each encoder.")
     return [(entry.below(f"{place}/features_train.pt"),) for place in entry.options["files"].values()]
