@@ -39,7 +39,15 @@ class Record(NamedTuple):
 class HeldOut:
     """Observer that scores held-out images. It stops the solver after `most` iterates, or when `patience` runs out."""
 
-    def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        X: Array,
+        y: Array,
+        patience: int | None,
+        most: int | None = None,
+        roots: Array | None = None,
+    ) -> None:
         self._watch, self._y = objective.watch(X), y
         self._team, self._most = objective.team, most
         self._patience = patience if X.shape[0] >= ENOUGH_IMAGES else None
@@ -47,6 +55,7 @@ class HeldOut:
         self._losses: list[np.ndarray[Any, Any]] = []
         self._hits: list[np.ndarray[Any, Any]] = []
         self._lowest, self._worse = 0, 0
+        self._weights = None if roots is None else backend.to_numpy(roots) ** 2
 
     def __call__(self, iterate: Iterate) -> bool:
         def work(worker: int) -> list[tuple[Array, Array]]:
@@ -56,6 +65,8 @@ class HeldOut:
 
         parts = [part for parts in self._team.map(work) for part in parts]
         losses, hits = (np.concatenate([backend.to_numpy(x) for x in column]) for column in zip(*parts, strict=True))
+        if self._weights is not None:
+            losses, hits = losses * self._weights, hits * self._weights
         self._losses.append(losses)
         self._hits.append(hits)
         excess = losses.astype(np.float64) - self._losses[self._lowest]
@@ -103,7 +114,11 @@ def cross_validate(
         rows = tuple((a, b) for a, b in ((0, low), (high, bounds[-1])) if a < b)
         objective, point = begin(replace(support, rows=rows))
         most = len(records[-1].losses) if records else None
-        held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience, most)
+        X, roots = support.F[low:high, :], support.roots
+        if roots is not None:  # Of mean weight 1 over all folds, so that means over images are weighted means.
+            X = X / roots[low:high, None]
+            roots = roots[low:high] / (roots**2).mean() ** 0.5
+        held = HeldOut(objective, X, support.y[low:high], patience, most, roots)
         solver.run(objective, point, held)
         records.append(held.record)
         del objective, point, held  # Free their memory before the next fold needs as much.

@@ -50,7 +50,7 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
     if X_val is not None and normalize:
         X_val = backend.unit_rows(X_val)
     held_out = selection in ("cross-validation", "validation-loss")
-    solver = recipe.solver.for_task(task.fewest_shots, held_out=held_out, only_the_end=selection == "last")
+    solver = recipe.solver.for_task(task.least_weight, held_out=held_out, only_the_end=selection == "last")
     with team(support.F, cost_of_evaluation(support)) as workers:
         begin = _Beginner(recipe, workers, rng)
         if selection == "cross-validation":
@@ -91,13 +91,15 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
 
 def _support(task: Task, recipe: Recipe, normalize: bool, order: Array | None) -> Support:
     """Normalise and sort in one go, so that the embeddings are copied at most once."""
-    X, y = task.X, task.y
+    X, y, weights = task.X, task.y, task.weights
     if normalize:
         X = backend.unit_rows(X, order)
     elif order is not None:
         X = X[order]
     text = None if recipe.alpha == "none" else task.text
-    return Support.of(X, y if order is None else y[order], task.n_classes, text)
+    if order is not None:
+        y, weights = y[order], weights if weights is None else weights[order]
+    return Support.of(X, y, task.n_classes, text, weights)
 
 
 class _Beginner:
@@ -128,7 +130,7 @@ class _Beginner:
     def _start(self, support: Support) -> Weights:
         recipe, rng = self.recipe, np.random.default_rng(self._seed)
         F, k = support.F, support.n_classes
-        sums = sum(initialization.class_sums(F[a:b, :], support.y[a:b], k) for a, b in support.rows)
+        sums = support.class_sums()
         W = initialization.random_weights(F, k, rng) if recipe.w_init == "random" else sums
         alpha = intercept = None
         if support.text is not None:

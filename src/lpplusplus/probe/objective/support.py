@@ -27,16 +27,43 @@ class Support:
     """F Fᵀ of all rows of `F`, not only of `rows`, where it has been computed already."""
     moment_of_all: Array | None = None
     """FᵀF of all rows of `F`, in the same way."""
+    roots: Array | None = None
+    """√ω_i of all rows of `F`, where images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over
+    images are weighted sums. Only what the softmax sees, and what comes out of it, has to know."""
 
     @classmethod
-    def of(cls, F: Array, y: Array, n_classes: int, text: Array | None) -> Support:
-        """All rows of `F`."""
-        return cls(F, y, n_classes, text, ((0, F.shape[0]),))
+    def of(cls, F: Array, y: Array, n_classes: int, text: Array | None, weights: Array | None = None) -> Support:
+        """All rows of `F`; `weights` are how often each of them counts, once by default."""
+        rows = ((0, F.shape[0]),)
+        if weights is None:
+            return cls(F, y, n_classes, text, rows)
+        roots = backend.namespace(F).sqrt(weights)
+        return cls(F * roots[:, None], y, n_classes, text, rows, roots=roots)
 
     @lazy
     def size(self) -> int:
-        """Number of examples N."""
+        """Number of examples."""
         return sum(stop - start for start, stop in self.rows)
+
+    @lazy
+    def total(self) -> float:
+        """What sums over examples are divided by: N, or the sum of the weights."""
+        return self.size if self.gathered_roots is None else float((self.gathered_roots**2).sum())
+
+    @lazy
+    def gathered_roots(self) -> Array | None:
+        """`roots` of `rows` alone."""
+        if self.roots is None:
+            return None
+        return backend.namespace(self.F).concat([self.roots[a:b] for a, b in self.rows])
+
+    def class_sums(self) -> Array:
+        """Sum of each class's embeddings, (K, D)."""
+        roots = self.roots
+        parts = (
+            (self.F[a:b, :] if roots is None else self.F[a:b, :] * roots[a:b, None], self.y[a:b]) for a, b in self.rows
+        )
+        return sum(backend.sum_by_class(F, y, self.n_classes) for F, y in parts)
 
     @property
     def dim(self) -> int:
@@ -89,6 +116,8 @@ class Support:
 
     @lazy
     def counts(self) -> Array:
-        """Examples of each class, (K,) integers."""
-        xp = backend.namespace(self.y)
-        return sum(xp.bincount(self.y[a:b], minlength=self.n_classes) for a, b in self.rows)
+        """Examples of each class, or their weight, (K,)."""
+        xp, roots = backend.namespace(self.y), self.roots
+        weights = [{} if roots is None else {"weights": roots[a:b] ** 2} for a, b in self.rows]
+        rows = zip(self.rows, weights, strict=True)
+        return sum(xp.bincount(self.y[a:b], minlength=self.n_classes, **weight) for (a, b), weight in rows)
