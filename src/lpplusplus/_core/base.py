@@ -63,10 +63,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             single or double precision. Never changed.
         y : (N,) array-like
             Labels of any kind.
-        text : (K, D) array or dict, optional
-            Class-name embeddings from the same model, in the order of `classes`; or by name, as a dict from class to
-            vector or a data frame with the classes as its index. Without them the method does what it can with the
-            images alone; its own documentation says what.
+        text : (K, D) or (P, K, D) array, dict, or list of (P_k, D) arrays, optional
+            Class-name embeddings from the same model, in the order of `classes`: one per class, those of P prompts, or
+            a list with the prompts of each class. Or by name: a dict from class to vector, or a data frame with the
+            classes as its index. A method takes the mean of a class's prompts unless its own documentation says more.
+            Without text it does what it can with the images alone.
         classes : (K,) array-like, optional
             All classes; by default the sorted labels. A class with text and no example keeps its text score.
             scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the

@@ -21,11 +21,13 @@ class Task:
     """(N,) class indices."""
     n_classes: int
     text: Array | None
-    """(K, D) unit class-name embeddings."""
+    """(K, D) unit class-name embeddings; the mean of a class's prompts where it has several."""
     X_val: Array | None
     y_val: Array | None
     views: Array | None = None
     """(N, V, D) embeddings of V views of each image, where they were given."""
+    prompts: Array | None = None
+    """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
     weights: Array | None = None
     """(N,) how often each image counts, where that is not once; all are positive."""
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from .datasets import Splits
 from .draws import (
+    TWO_STAGE,
     WHURS19_TABLE,
     Draw,
     DrawError,
@@ -86,6 +87,8 @@ def draw_task(
     (4, 4, [0, 1, 2, 3, 4])
     """
     check_request(name, shots, seed, validation, shortage, generator)
+    if generator == TWO_STAGE:
+        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
     groups, *val_groups = _by_class(labels, classes, name)
     wanted = {"paper": shots, "coop": min(shots, 4), "none": 0}[validation]

@@ -29,11 +29,13 @@ TestSource: TypeAlias = Literal["test", "pool"]
 
 WHURS19_TABLE = "whurs19-table"
 """Generator of the WHU-RS19 tables: `numpy.random.RandomState(seed)` permutes the pool's images, class by class."""
+TWO_STAGE = "2sfs"
+"""The public splits of Farina et al. (2025), which `public_draws` reads."""
 
 FORMAT, VERSION = "lpplusplus draw", 1
 ROWS = ("support", "validation", "test")
 WORDS: dict[str, tuple[str, ...]] = {
-    "generator": (GENERATOR, WHURS19_TABLE),
+    "generator": (GENERATOR, WHURS19_TABLE, TWO_STAGE),
     "validation_policy": get_args(Validation),
     "shortage_policy": get_args(Shortage),
     "validation_source": get_args(ValidationSource),
@@ -186,7 +188,10 @@ def read_draws(path: str | PathLike[str]) -> list[Draw]:
         raise DrawError(f"{path} cannot be read as draws ({error}).") from error
     if not isinstance(saved, list):
         raise DrawError(f"{path} holds no list of draws.")
-    return [Draw.from_dict(one) for one in saved]
+    try:
+        return [Draw.from_dict(one) for one in saved]
+    except (DrawError, OverlapError) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def labels_digest(labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None) -> str:

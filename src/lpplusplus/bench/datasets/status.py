@@ -107,7 +107,7 @@ def missing_files(splits: ImageSplits) -> list[Path]:
 def _counted(entry: Entry, root: Path) -> tuple[dict[str, int], str]:
     if not entry.has_images:
         files = (root / entry.below(place) for place in entry.options["files"].values())
-        counts = [count_features(file) for file in files if file.is_file()]
+        counts = [count_features(file) for file in files if file.exists()]
         return counts[0], "" if all(count == counts[0] for count in counts) else "Its files have different numbers."
     splits = entry.splits(root, check_files_exist=False)
     parts = {name: len(part) for name, part in splits.parts.items()}
