@@ -89,7 +89,7 @@ def test_held_out_images_count_as_copies_in_the_same_fold(shape, monkeypatch):
         probe = LPPlusPlus(selection="cross-validation")
         probe.fit(np.repeat(F, times, axis=0), np.repeat(y, times), text=T, sample_weight=weight)
         histories.append(probe.history_)
-    # The loss has a term for one image more, which depends on the number of images; accuracy is the weighted mean alone.
+    # The loss has a term for one image more, which depends on their number; accuracy is the weighted mean alone.
     both = np.array([history.held_out_accuracy[:5] for history in histories])
     assert np.abs(both[0] - both[1]).max() < 1e-9
 

@@ -29,8 +29,16 @@ def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
         return text, classes
     given = checks.check_labels(names, "the names of text", len(names))
     known = np.unique(given) if classes is None else classes
+    _check_names(names, wanted, classes is not None)
+    position = {name: i for i, name in enumerate(names)}
+    order = [position[label] for label in _listed(known)]
+    return (rows.iloc[order] if hasattr(rows, "iloc") else rows[order]), known
+
+
+def _check_names(names: list[Any], wanted: list[Any], complete: bool) -> None:
+    """Raise unless each wanted class is named once, and, where the classes are `complete`, no other."""
     missing = [label for label in wanted if label not in set(names)]
-    unknown = [] if classes is None else [name for name in names if name not in set(wanted)]
+    unknown = [name for name in names if name not in set(wanted)] if complete else []
     twice = len(set(names)) < len(names)
     if missing or unknown or twice:
         which = missing or unknown or [name for name in names if names.count(name) > 1]
@@ -40,9 +48,6 @@ def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
             f"({len(set(which))} such class(es) in all): give one embedding for each class by its name, or an array "
             f"in the order of the classes."
         )
-    position = {name: i for i, name in enumerate(names)}
-    order = [position[label] for label in _listed(known)]
-    return (rows.iloc[order] if hasattr(rows, "iloc") else rows[order]), known
 
 
 def _listed(labels: Any) -> list[Any]:
