@@ -197,7 +197,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
             twins.likeness,
         )
     if clf.origin_ is not None and clf.origin_.spec == "drawings":
-        say("The encoder drawings knows drawn shapes only: for photos leave out --encoder, or name clip.")
+        say("The encoder drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:
