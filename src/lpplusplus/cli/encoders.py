@@ -1,7 +1,5 @@
 """`lpp encoders`: what can embed images here?"""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`lpp inspect`: what is in this file?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +8,10 @@ import typer
 from .console import add_row, out, show_json, table
 from .options import Json
 
-_TOLD = ("measured", "accuracy", "zero_shot_accuracy", "weakest", "doubtful_names", "twins", "copies")
+_TOLD = (
+    "measured", "accuracy", "interval", "zero_shot_accuracy", "examples_alone_accuracy", "over_names", "over_examples",
+    "weakest", "confused", "mislabelled", "doubtful_names", "twins", "copies",
+)  # fmt: skip
 """What `lpp train` found out."""
 
 

@@ -4,8 +4,6 @@ To add one, write a module with a subclass of `Encoder` and a `KIND` that descri
 A module with several has `KINDS`, by name.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 from importlib import import_module

@@ -1,7 +1,5 @@
 """What each encoder module says of itself, so that its encoders can be listed and opened by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
