@@ -255,7 +255,7 @@ def test_views_are_averaged_before_normalising(name, task, views):
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_sees_another_view_each_epoch(name, task, views):
     _, y, T, *_, F_test, _ = task
-    one = "one view an image: every epoch sees the same embeddings"
+    one = "one view per image: every epoch sees the same embeddings"
     same = fresh(name).fit(np.repeat(views[:, :1], 3, axis=1), y, text=T)
     single = fresh(name).fit(views[:, 0], y, text=T)
     several = fresh(name).fit(views, y, text=T)

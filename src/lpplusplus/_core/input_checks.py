@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from . import backend, checks
+from . import backend, checks, named_text
 from .backend import Array
 from .class_prompts import check_text
 from .task import Task
@@ -31,6 +31,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
             raise ValueError("X_val and y_val belong together: pass both or neither.")
         X, views = self._check_views(X)
         labels = checks.check_labels(y, "y", X.shape[0])
+        text, classes = named_text.in_order(text, classes, labels)
         prompts = None
         if text is not None:
             self._check_columns(text, "text")

@@ -4,8 +4,6 @@ scikit-learn has the same idea (`_parameter_constraints`), not for others to use
 needed here, with messages that say what to write instead.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence

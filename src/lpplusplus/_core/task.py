@@ -1,14 +1,12 @@
 """A few-shot task: what `fit` was given, once it has been checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from . import backend
 from .backend import Array
+from .lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Task:
     prompts: Array | None = None
     """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
 
-    @cached_property
+    @lazy
     def fewest_shots(self) -> int:
         """Number of examples of the smallest class, not counting classes without any.
 

@@ -1,7 +1,5 @@
 """From class names to class embeddings, as CLIP does it: fill in templates, embed, average."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 
@@ -9,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Encoder, EncoderError
-from .templates import DEFAULT_TEMPLATE, of_subject
+from .templates import of_subject
 
+DEFAULT_TEMPLATE = "a photo of a {}."
+"""CLIP's own, for when none is given."""
 CLASSES_AT_ONCE = 512
 """Classes whose texts are embedded together, which bounds the memory."""
 

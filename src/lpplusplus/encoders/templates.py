@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-DEFAULT_TEMPLATE = "a photo of a {}."
-"""CLIP's own, for when none is given."""
-
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "photo": (
         "a photo of a {}.",

@@ -82,7 +82,7 @@ class CLAP(TextBased):
         "progress": [CALLBACK, nothing("silent")],
         "random_state": [SEED],
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("epoch_",)
+    fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
     needs_torch = True
     normalize = True
 

@@ -91,7 +91,12 @@ class CrossModalProbe(TextBased):
         "progress": [CALLBACK, nothing("silent")],
         "random_state": [SEED],
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("iteration_", "batch_size_", "learning_rate_", "weight_decay_")
+    fitted_scalars: ClassVar[dict[str, str]] = {
+        "iteration_": "number",
+        "batch_size_": "number",
+        "learning_rate_": "number",
+        "weight_decay_": "number",
+    }
     normalize = True
 
     batch_sizes: tuple[int, ...] = (8, 32)

@@ -66,7 +66,7 @@ class GDA(TextBased):
         "alpha": [number(0), nothing("chosen on held-out images")],
         **TextBased.parameter_rules,
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_",)
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number"}
     normalize = True
 
     alpha: float | None = None

@@ -73,7 +73,7 @@ class LinearAdapter(TextBased):
         "progress": [CALLBACK, nothing("silent")],
     }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "matrix_": "DD"}
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("epoch_",)
+    fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
     needs_torch = True
     normalize = True
 

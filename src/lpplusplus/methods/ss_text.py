@@ -58,7 +58,7 @@ class SSText(TextBased):
         "tau": [number(0, open=True), nothing("chosen on validation data, else 0.01")],
         **TextBased.parameter_rules,
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("tau_",)
+    fitted_scalars: ClassVar[dict[str, str]] = {"tau_": "number"}
     normalize = True
 
     tau: float | None = None

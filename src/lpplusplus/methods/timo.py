@@ -72,7 +72,7 @@ class TIMO(GDA):
         "search": [FLAG],
         **GDA.parameter_rules,
     }
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "gamma_", "beta_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number", "gamma_": "number", "beta_": "number"}
 
     gamma: float = 50.0
     beta: int | None = None

@@ -1,13 +1,11 @@
 """CLIP's own classifier: compare an image with the class names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import backend, checks
+from .._core import backend, checks, named_text
 from .._core.class_prompts import check_text
 from .._core.task import Task
 from ._text_based import TextBased
@@ -48,13 +46,14 @@ class ZeroShot(TextBased):
     def fit(
         self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,
         y_val: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> "Self":  # fmt: skip
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
     def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
         if X is not None or y is not None:
             return super()._check_task(X, y, text, classes, X_val, y_val)
+        text, classes = named_text.in_order(text, classes, [])
         if text is None or classes is None:
             raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
         checked, _ = check_text(text)

@@ -13,12 +13,11 @@
 `split`
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
-Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on.
+Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
+of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
 
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
@@ -32,6 +31,7 @@ from ...encoders.class_text import display_name
 from ...images.embeddings import Embeddings
 from ...images.sources import SourceError
 from ...images.sources.arrays import check_finite_rows, load_arrays
+from .readers.clip_benchmark import load_folder
 from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
@@ -55,12 +55,12 @@ class FeatureSplits(Splits[Embeddings]):
     ----------
     text
         (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where
-        all prompts were asked for, (P, K, D).
+        all prompts were asked for, (P, K, D). None where there is none.
     prompt
         The prompt that `text` is of: its own words, "average", "all", or "" where the file does not say.
     """
 
-    text: NDArray[np.float32] = field(kw_only=True)
+    text: NDArray[np.float32] | None = field(kw_only=True)
     prompt: str = field(kw_only=True)
 
 
@@ -84,8 +84,9 @@ def read_feature_file(
     if X.ndim != 2:
         raise DatasetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
     text, chosen = _text(arrays, prompt, path)
-    classes = _classes(arrays, path) or tuple(str(label) for label in range(text.shape[-2]))
-    if text.shape[-2:] != (len(classes), X.shape[1]):
+    n_classes = int(arrays["labels"].max()) + 1 if text is None else text.shape[-2]
+    classes = _classes(arrays, path) or tuple(str(label) for label in range(n_classes))
+    if text is not None and text.shape[-2:] != (len(classes), X.shape[1]):
         raise DatasetError(f"{path}: text is for {text.shape[-2]} classes in {text.shape[-1]} dimensions, but there "
                            f"are {len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
     labels = _labels(arrays, classes, path)
@@ -114,6 +115,8 @@ def count_features(path: str | PathLike[str]) -> dict[str, int]:
 
 def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
+        if path.is_dir():
+            return load_folder(path, names)
         arrays = load_arrays(path, names, lists=LISTS)
     except SourceError as error:
         raise DatasetError(str(error)) from error
@@ -140,7 +143,7 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
     array = arrays.get(name)
     if array is None:
         raise DatasetError(f"{path} has the arrays {sorted(arrays)}, expected 'images', 'labels' and 'text'.")
-    if array.dtype.kind != "f" or 0 in array.shape:
+    if array.dtype.kind != "f" or not array.ndim or 0 in array.shape:
         raise DatasetError(f"{path}: {name} is {array.dtype} of shape {array.shape}, expected real numbers.")
     try:
         check_finite_rows(array, f"{path}: {name}")
@@ -149,7 +152,9 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
     return np.asarray(array, np.float32)
 
 
-def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32], str]:
+def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32] | None, str]:
+    if "text" not in arrays and path.is_dir():
+        return None, ""
     text = _numbers(arrays, "text", path)
     if text.ndim == 2 and "prompts" not in arrays:
         if prompt is not None:
@@ -160,6 +165,13 @@ def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tu
     if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
         known = "" if prompts is None else f" for {len(prompts)} prompts"
         raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
+    return _chosen(text, prompts, prompt, path)
+
+
+def _chosen(
+    text: NDArray[np.float32], prompts: list[str] | None, prompt: str | None, path: Path
+) -> tuple[NDArray[np.float32], str]:
+    """The text of one prompt, of their average, or of all."""
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
     if prompt == EVERY:

@@ -1,7 +1,5 @@
 """Reports on benchmark results: tables in the paper's shape with the published figures beside ours, and figures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All that a report says, taken once from the results; the documents only write it down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`lpp bench report`: tables and figures of a results folder."""
 
-from __future__ import annotations
-
 from enum import Enum
 from pathlib import Path
 from typing import Annotated

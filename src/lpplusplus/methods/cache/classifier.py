@@ -1,36 +1,32 @@
 """The base of Tip-Adapter and its two trained versions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.parameters import Rule, number
+from ..._core.parameters import number
 from ..._core.task import Task
 from ..._core.threads import rows_per_chunk
 from .._text_based import TextBased
 from .grid_search import best_of, count_hits
 from .model import cache_logits
 
+MOST = 70.0
+"""Largest exponent of a score in a file: sums of exp(70) are finite in single precision."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CacheClassifier(TextBased):
-    """A classifier with a cache of its examples, which weighs α and is as sharp as β."""
+    """A classifier with a cache of its examples. α is the weight of the cache, β its sharpness."""
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "alpha": [number(0)],
-        "beta": [number(0)],
-        **TextBased.parameter_rules,
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
     index_arrays = ("values_",)
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
     normalize = True
 
-    alpha: float = 1.0
-    beta: float = 1.0
+    alpha: Annotated[float, number(0)] = 1.0
+    beta: Annotated[float, number(0)] = 1.0
 
     def _fill_cache(self, task: Task) -> None:
         """Keep the unit examples as keys, the mean of an image's views where it has several."""
@@ -53,6 +49,12 @@ class CacheClassifier(TextBased):
             f"searched {hits.size} pairs on {data}: α={best.alpha:g}, β={best.beta:g}, {best.accuracy:.1%} right"
         )
         self.alpha_, self.beta_ = best.alpha, best.beta
+
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
+        super()._restore(arrays, scalars, classes)
+        longest = float(backend.squared_lengths(self.keys_).max()) ** 0.5
+        if abs(self.beta_) * (longest + (self.beta_ < 0) - 0.999) > MOST:
+            raise ValueError("keys_ and beta_ are so large that scores would not be numbers")
 
     def _logits(self, X: Array) -> Array:
         names, keys, values = (backend.like(part, X) for part in (self.coef_, self.keys_, self.values_))
