@@ -3,9 +3,12 @@
 import base64
 import hashlib
 import io
+import itertools
 import json
+import socket
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -85,3 +88,67 @@ def embedding_service():
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def nothing(connection):
+    pass
+
+
+def drips(*pieces, forever=b""):
+    """Send `pieces`, then one of `forever`, every 50 ms, for 20 s at most."""
+
+    def send(connection):
+        connection.recv(1 << 20)
+        for piece in itertools.chain(pieces, itertools.repeat(forever, 400)):
+            connection.sendall(piece)
+            time.sleep(0.05)
+
+    return send
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+HANGS = {
+    "never accepts": None,
+    "never speaks": nothing,
+    "drips the status line": drips(b"HTTP/1.1", forever=b" "),
+    "drips a header": drips(HEAD, b"X-Slow: ", forever=b"x"),
+    "drips headers without end": drips(HEAD, forever=b"X: y\r\n"),
+    "goes on preparing": drips(forever=b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "drips the body": drips(HEAD + b"\r\n", forever=b" "),
+    "drips a chunk's length": drips(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", forever=b"0"),
+    "drips the body of an error": drips(b"HTTP/1.1 503 Busy\r\n\r\n", forever=b" "),
+    "asks to wait, again and again": drips(
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nRetry-After: 0.3\r\nConnection: close\r\n\r\n"
+    ),
+}
+
+
+@contextmanager
+def raw_server(behaviour):
+    """A server below HTTP; every connection is one thread of `behaviour`, which ends when the client leaves."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        connections = []
+
+        def serve(connection):
+            with suppress(OSError):
+                behaviour(connection)
+
+        def accept():
+            with suppress(OSError):
+                while True:
+                    connections.append(server.accept()[0])
+                    threading.Thread(target=serve, args=(connections[-1],), daemon=True).start()
+
+        if behaviour is None:  # The queue of connections is full, so that further ones are not answered.
+            for _ in range(3):
+                connections.append(socket.socket())
+                connections[-1].setblocking(False)
+                connections[-1].connect_ex(server.getsockname())
+        else:
+            threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}/v1"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for connection in connections:
+                connection.close()

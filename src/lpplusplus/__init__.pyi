@@ -3,12 +3,19 @@ from ._core.history import History as History
 from ._core.history import Journal as Journal  # History, by the name that other methods had for it.
 from ._core.model_file import ModelFormatError as ModelFormatError
 from ._core.model_file import load as load
+from ._core.whole import Whole as Whole
+from .methods.clap import CLAP as CLAP
 from .methods.clip_adapter import ClipAdapter as ClipAdapter
 from .methods.coop import CoOp as CoOp
+from .methods.cross_modal_probe import CrossModalProbe as CrossModalProbe
+from .methods.gda import GDA as GDA
 from .methods.kgcoop import KgCoOp as KgCoOp
+from .methods.linear_adapter import LinearAdapter as LinearAdapter
 from .methods.linear_probe import LinearProbe as LinearProbe
 from .methods.plot import PLOT as PLOT
 from .methods.prograd import ProGrad as ProGrad
+from .methods.ss_text import SSText as SSText
+from .methods.timo import TIMO as TIMO
 from .methods.tip_adapter import TipAdapter as TipAdapter
 from .methods.tip_adapter_f import TipAdapterF as TipAdapterF
 from .methods.tip_adapter_f_star import TipAdapterFStar as TipAdapterFStar

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
 import safetensors.numpy
 
 import lpplusplus
 from helpers import resign
 from lpplusplus import LPPlusPlus, ModelFormatError
-from lpplusplus._core.model_file import atomic_write
+from lpplusplus._core.files import _nameless
+from lpplusplus._core.model_file import atomic_write, is_classifier
 from tasks import small_task
 
 GOLDEN = Path(__file__).resolve().parents[1] / "data" / "format1.lpp"
@@ -283,7 +285,8 @@ def test_scalars_of_numpy_are_saved_as_numbers(task, tmp_path):
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("lpplusplus._core.files._nameless", lambda folder: None)  # As where there is no such thing.
     path = tmp_path / "model.lpp"
     path.write_text("old")
     writing = atomic_write(path)
@@ -330,12 +333,15 @@ def test_killed_while_saving(tmp_path):
     path = tmp_path / "model.lpp"
     path.write_text("old")
     script = (
-        "import os, sys\nfrom lpplusplus._core.model_file import atomic_write\n"
+        "import os, sys\nfrom lpplusplus._core.model_file import atomic_write, is_classifier\n"
         "with atomic_write(sys.argv[1]) as file:\n"
         "    file.write(b'x' * 10**6)\n    file.flush()\n    os.kill(os.getpid(), 9)\n"
     )
     assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == -9
     assert path.read_text() == "old"
+    if file := _nameless(tmp_path):
+        file.close()
+        assert list(tmp_path.iterdir()) == [path], "half a file is left"
 
 
 def test_a_class_that_load_does_not_know_is_not_saved(task, tmp_path):
@@ -355,3 +361,113 @@ def test_a_broken_classifier_is_not_saved(task, tmp_path):
     with pytest.raises(ValueError, match="coef_ has non-finite"):
         probe.save(tmp_path / "x.lpp")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m["metadata"].update(a=float("nan")),
+        lambda m: m["fitted"].update(n_updates_="12"),
+        lambda m: m["fitted"].update(n_updates_=True),
+        lambda m: m["fitted"].update(selection_=3),
+        lambda m: m["fitted"].update(learning_rate_="0.1"),
+        lambda m: m["fitted"].update(n_updates_="x" * 1_000_000),
+    ],
+)
+def test_a_description_of_the_wrong_kind_is_refused_in_one_line(saved, change):
+    resign(saved, change, careless=True)
+    with pytest.raises(ModelFormatError, match=r"birds.lpp") as caught:
+        lpplusplus.load(saved)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("depth", [100, 900, 5000])
+def test_metadata_that_are_nested_deeply(saved, depth):
+    nested = []
+    for _ in range(depth):
+        nested = [nested]
+    try:
+        resign(saved, lambda m: m["metadata"].update(a=nested), careless=True)
+    except RecursionError:
+        pytest.skip("json itself writes nothing this deep")
+    with pytest.raises(ModelFormatError, match=r"nested|recursion"):
+        lpplusplus.load(saved)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["coef_", "intercept_"])
+def test_huge_weights(saved, name, dtype):
+    huge = np.full({"coef_": (5, 24), "intercept_": (5,)}[name], 0.5 * np.finfo(dtype).max, dtype)
+    huge[::2] *= -1
+    resign(saved, arrays={name: huge})
+    with pytest.raises(ModelFormatError, match=rf"{name} has entries beyond"):
+        lpplusplus.load(saved)
+
+
+def test_half_precision_weights(saved):
+    resign(saved, arrays={"coef_": np.full((5, 24), 6e4, np.float16)})
+    with pytest.raises(ModelFormatError, match="float16"):
+        lpplusplus.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fitted"),
+    [
+        ({"keys_": np.full((20, 24), 1e9)}, {}),
+        ({}, {"beta_": "5"}),
+        ({}, {"alpha_": None}),
+        ({}, {"beta_": 1e300}),
+        ({}, {"beta_": -1e5}),
+        ({}, {"alpha_": 1e300}),
+    ],
+)
+def test_a_cache_whose_scores_would_not_be_numbers(task, tmp_path, arrays, fitted):
+    F, y, T = task
+    path = tmp_path / "tip.lpp"
+    lpplusplus.TipAdapter().fit(F, y, text=T).save(path)
+    assert np.isfinite(lpplusplus.load(path).predict_proba(F)).all()
+    resign(path, lambda m: m["fitted"].update(fitted), arrays)
+    with pytest.raises(ModelFormatError, match=r"tip.lpp"):
+        lpplusplus.load(path)
+
+
+WRONG = ["x", "", -1, 0, 1.5, 1e300, 10**400, True, None, [], [1, 2], {}, {"a": 1}, float("nan")]
+
+
+@pytest.mark.parametrize("method", [LPPlusPlus, lpplusplus.LinearProbe, lpplusplus.TipAdapter, lpplusplus.ZeroShot])
+def test_whatever_stands_in_a_description_it_is_refused_or_predicts(task, tmp_path, method):
+    """Every entry in turn, replaced by every wrong thing, with a right checksum."""
+    F, y, T = task
+    path = tmp_path / "good.lpp"
+    method().fit(F, y, text=T).save(path)
+    good = path.read_bytes()
+    with safetensors.safe_open(path, framework="numpy") as file:
+        model = json.loads(file.metadata()["lpplusplus"])["model"]
+    for part, entries in ((part, model[part]) for part in ("parameters", "fitted", "classes")):
+        for name in entries:
+            for wrong in WRONG:
+                path.write_bytes(good)
+                resign(path, lambda m, part=part, name=name, wrong=wrong: m[part].update({name: wrong}), careless=True)
+                try:
+                    again = lpplusplus.load(path)
+                except ModelFormatError:
+                    continue
+                assert np.isfinite(again.predict_proba(F)).all(), (part, name, wrong)
+                again.predict(F)
+                str(again)
+
+
+@pytest.mark.skipif(not hasattr(os.stat_result, "st_blocks"), reason="no way to see that a file is sparse")
+@pytest.mark.parametrize("size", [10 * 2**30, 2**30])
+def test_a_sparse_file_is_refused_before_its_arrays_are_read(saved, tmp_path, size, monkeypatch):
+    entry = {"dtype": "F64", "shape": [2, size // 16], "data_offsets": [0, size]}
+    header = json.dumps({"__metadata__": {"lpplusplus": '{"version": 1, "digest": ""}'}, "coef_": entry}).encode()
+    path = tmp_path / "sparse.lpp"
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size)
+    monkeypatch.setattr("lpplusplus._core.model_file._tensor", lambda *_: pytest.fail("an array was read"))
+    with pytest.raises(ModelFormatError, match=r"sparse.lpp has .* bytes"):
+        lpplusplus.load(path)
+    assert not is_classifier(path)
+    assert is_classifier(saved)

@@ -5,22 +5,18 @@ import base64
 import email.utils
 import gc
 import io
-import itertools
 import pickle
 import shutil
-import socket
 import ssl
 import subprocess
-import threading
 import time
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from embedding_service import DIM, embed, embedding_service
+from embedding_service import DIM, HANGS, embed, embedding_service, nothing, raw_server
 from lpplusplus.encoders import EncoderError, http_post, open_encoder
 from lpplusplus.encoders.http import HttpEncoder
 from lpplusplus.encoders.http_post import _retry_after
@@ -173,70 +169,6 @@ def test_a_silent_service_is_not_waited_for(service):
     with pytest.raises(EncoderError, match=r"does not answer \(.*timed out"):
         encoder.encode_texts(["a"])
     assert time.monotonic() - start < 3
-
-
-def nothing(connection):
-    pass
-
-
-def drips(*pieces, forever=b""):
-    """Send `pieces`, then one of `forever`, every 50 ms, for 20 s at most."""
-
-    def send(connection):
-        connection.recv(1 << 20)
-        for piece in itertools.chain(pieces, itertools.repeat(forever, 400)):
-            connection.sendall(piece)
-            time.sleep(0.05)
-
-    return send
-
-
-HEAD = b"HTTP/1.1 200 OK\r\n"
-HANGS = {
-    "never accepts": None,
-    "never speaks": nothing,
-    "drips the status line": drips(b"HTTP/1.1", forever=b" "),
-    "drips a header": drips(HEAD, b"X-Slow: ", forever=b"x"),
-    "drips headers without end": drips(HEAD, forever=b"X: y\r\n"),
-    "goes on preparing": drips(forever=b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "drips the body": drips(HEAD + b"\r\n", forever=b" "),
-    "drips a chunk's length": drips(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", forever=b"0"),
-    "drips the body of an error": drips(b"HTTP/1.1 503 Busy\r\n\r\n", forever=b" "),
-    "asks to wait, again and again": drips(
-        b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nRetry-After: 0.3\r\nConnection: close\r\n\r\n"
-    ),
-}
-
-
-@contextmanager
-def raw_server(behaviour):
-    """A server below HTTP; every connection is one thread of `behaviour`, which ends when the client leaves."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
-        connections = []
-
-        def serve(connection):
-            with suppress(OSError):
-                behaviour(connection)
-
-        def accept():
-            with suppress(OSError):
-                while True:
-                    connections.append(server.accept()[0])
-                    threading.Thread(target=serve, args=(connections[-1],), daemon=True).start()
-
-        if behaviour is None:  # The queue of connections is full, so that further ones are not answered.
-            for _ in range(3):
-                connections.append(socket.socket())
-                connections[-1].setblocking(False)
-                connections[-1].connect_ex(server.getsockname())
-        else:
-            threading.Thread(target=accept, daemon=True).start()
-        try:
-            yield f"127.0.0.1:{server.getsockname()[1]}/v1"
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            for connection in connections:
-                connection.close()
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # httpx2 leaves a socket of half-made TLS to Python.

@@ -19,6 +19,7 @@ from .saved_state import SavedState
 from .softmax import softmax
 from .task import Task
 from .threads import rows_per_chunk
+from .whole import whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -70,19 +71,23 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             single or double precision. Never changed.
         y : (N,) array-like
             Labels of any kind.
-        text : (K, D) array, optional
-            Class-name embeddings from the same model, in the order of `classes`. Without them the method does what it
-            can with the images alone; its own documentation says what.
+        text : (K, D) or (P, K, D) array, dict, or list of (P_k, D) arrays, optional
+            Class-name embeddings from the same model, in the order of `classes`: one per class, those of P prompts, or
+            a list with the prompts of each class. Or by name: a dict from class to vector, or a data frame with the
+            classes as its index. A method takes the mean of a class's prompts unless its own documentation says more.
+            Without text it does what it can with the images alone.
         classes : (K,) array-like, optional
             All classes; by default the sorted labels. A class with text and no example keeps its text score.
             scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the
             classes, and the rows of `text`, in that order.
         X_val, y_val : optional
             Validation data for what the method chooses by itself. Its own documentation says what it does without.
+            In scikit-learn's cross-validation, wrap what has as many rows as X: `X_val=lpplusplus.Whole(X_val)`.
         """
         with self._all_or_nothing():
             self._check_parameters()
-            self._fit_task(self._check_task(X, y, text, classes, X_val, y_val))
+            given = whole(X, text=text, classes=classes, X_val=X_val, y_val=y_val)
+            self._fit_task(self._check_task(X, y, **given))
             self.__dict__.pop("metadata_", None)  # They were those of the classifier before.
             return self
 

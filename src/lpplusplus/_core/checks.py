@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
@@ -113,6 +113,7 @@ def _first(bad: Array) -> tuple[int, int]:
 
 def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
     """`y` as a one-dimensional numpy array of labels of any kind."""
+    _check_one_kind(y, name)
     if backend.is_foreign(y):
         y = backend.to_numpy(y)
     y = column_or_1d(y, warn=True)
@@ -131,6 +132,22 @@ def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
     return np.asarray(y)
 
 
+def _check_one_kind(y: Any, name: str) -> None:
+    """Raise for a list of strings and numbers, which numpy would make strings."""
+    if not isinstance(y, list | tuple):
+        return
+    words = [isinstance(label, str) for label in y]
+    if any(words) and not all(words):
+        _refuse_mixture(y, name, words.index(not words[0]))
+
+
+def _refuse_mixture(y: Any, name: str, row: int) -> NoReturn:
+    raise ValueError(
+        f"{name} mixes labels of different types: {y[0]!r} in row 0, {y[row]!r} in row {row}. Make all of them "
+        f"strings or all of them numbers."
+    )
+
+
 def _check_comparable(y: np.ndarray[Any, Any], name: str) -> None:
     """Raise for labels that are missing, or that cannot be sorted."""
     for row, label in enumerate(y):
@@ -141,11 +158,7 @@ def _check_comparable(y: np.ndarray[Any, Any], name: str) -> None:
     try:
         np.unique(y)
     except TypeError:
-        row = next(i for i, label in enumerate(y) if type(label) is not type(y[0]))
-        raise ValueError(
-            f"{name} mixes labels of different types: {y[0]!r} in row 0, {y[row]!r} in row {row}. Make all of them "
-            f"strings or all of them numbers."
-        ) from None
+        _refuse_mixture(y, name, next(i for i, label in enumerate(y) if type(label) is not type(y[0])))
 
 
 def _is_missing(label: Any) -> bool:
@@ -161,11 +174,12 @@ def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarra
         labels = np.unique(y)
         if text is not None and len(text) != len(labels):
             raise ValueError(
-                f"text has {len(text)} rows but y has {len(labels)} different labels ({_some(labels)}). Row k of text "
+                f"text has {len(text)} rows but y has {len(labels)} different labels ({some(labels)}). Row k of text "
                 f"must belong to class k of the sorted labels; name the classes with classes=[...] if some have no "
                 f"examples or the order differs."
             )
     else:
+        _check_one_kind(classes, "classes")
         labels = np.array(backend.to_numpy(classes) if backend.is_foreign(classes) else classes)
         if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
             raise ValueError("classes must be a flat list of labels, each named once.")
@@ -173,7 +187,7 @@ def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarra
             raise ValueError(f"text has {len(text)} rows for {len(labels)} classes: give one row per class.")
     if len(labels) < 2:
         raise ValueError(
-            f"y has {len(labels)} class ({_some(labels)}): a classifier needs at least 2 classes. Name the others with "
+            f"y has {len(labels)} class ({some(labels)}): a classifier needs at least 2 classes. Name the others with "
             f"classes=[...] and text= if they have no examples yet."
         )
     return labels
@@ -187,7 +201,7 @@ def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: 
     except KeyError:
         row = next(i for i, label in enumerate(y.tolist()) if label not in position)
         raise ValueError(
-            f"{name} has the unknown label {_some(y[row : row + 1])} in row {row}; the classes are {_some(classes)}. "
+            f"{name} has the unknown label {some(y[row : row + 1])} in row {row}; the classes are {some(classes)}. "
             f"Remove these rows or name the class in classes=[...]."
         ) from None
 
@@ -197,11 +211,12 @@ def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any], re
     missing = np.setdiff1d(np.arange(task.n_classes), backend.to_numpy(task.y))
     if missing.size:
         raise ValueError(
-            f"class {_some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
+            f"class {some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
             f"all): remove it from classes=, or {remedy}."
         )
 
 
-def _some(labels: Iterable[object]) -> str:
+def some(labels: Iterable[object]) -> str:
+    """The first few labels, for a message."""
     shown = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
     return ", ".join(shown[:5]) + (f", … {len(shown)} in all" if len(shown) > 5 else "")

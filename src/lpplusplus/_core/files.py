@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -19,10 +20,12 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
     name = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(name, "xb") as file:
+        with _nameless(target.parent) or open(name, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+            if not os.fstat(file.fileno()).st_nlink:
+                os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=file.fileno())  # linkat, which follows it.
         os.replace(name, target)
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
@@ -31,6 +34,16 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             # A full disk names no file, and nobody knows `name`.
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
+
+
+def _nameless(folder: Path) -> IO[bytes] | None:
+    """A new file without a name, which the system removes if this process is killed; None where there are none."""
+    if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
+    except OSError:  # Some file systems lack it; what else is wrong is told by the attempt to make a file with a name.
+        return None
 
 
 def canonical_json(value: Any, *, compact: bool = False) -> str:

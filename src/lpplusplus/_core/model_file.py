@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from .base import FewShotClassifier
 
 KEY, VERSION = "lpplusplus", 1
+LARGEST_FILE = 4 * 2**30
+"""Bytes. 16 images of each of ImageNet's 21 000 classes, cached in double precision, take 3 GB."""
+LARGEST_HEADER = 32 * 2**20
+DEEPEST = 64
+"""Lists and dictionaries in each other."""
 
 
 class ModelFormatError(ValueError):
@@ -90,16 +96,18 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     arrays, text = _read(Path(path))
     try:
         header = json.loads(text)
+        _check_depth(header)
         version, digest, model = header["version"], header["digest"], header.get("model")
+        right = _digest(arrays, model)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelFormatError(f"{path} has a damaged header ({error!r}): restore it from a copy.") from error
+        raise ModelFormatError(f"{path} has a damaged header ({_short(error)}): restore it from a copy.") from error
     if type(version) is not int or version < VERSION:
-        raise ModelFormatError(f"{path} has a damaged header (version {version!r}): restore it from a copy.")
+        raise ModelFormatError(f"{path} has a damaged header (version {_short(version)}): restore it from a copy.")
     if version > VERSION:
         raise ModelFormatError(
-            f"{path} has format version {version}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
+            f"{path} has format version {_short(version)}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
         )
-    if digest != _digest(arrays, model):
+    if digest != right:
         raise ModelFormatError(f"{path} is damaged: its contents do not match their checksum. Restore it from a copy.")
     for name, value in arrays.items():
         if not np.isfinite(value).all():
@@ -113,34 +121,70 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
         estimator._restore(arrays, model["fitted"], _decode_classes(model["classes"]))
         estimator.metadata_ = model["metadata"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ModelFormatError(f"{path} does not describe a classifier of this version: {error!r}.") from error
+        raise ModelFormatError(f"{path} does not describe a classifier of this version: {_short(error)}.") from error
     return estimator
 
 
 def is_classifier(path: str | PathLike[str]) -> bool:
     """Whether a file looks like one that `save` wrote; only `load` checks its content."""
     try:
-        _read(Path(path))
+        _read(Path(path), arrays=False)
     except (ModelFormatError, OSError):
         return False
     return True
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+def _read(path: Path, arrays: bool = True) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """The arrays and the description in a file; the description alone without `arrays`."""
     if path.is_dir():  # safetensors would only say "No such device".
         raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
+    _check_size(path)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             header = (file.metadata() or {}).get(KEY)
             if header is None:
                 raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
-            return {name: _tensor(file, name, path) for name in file.keys()}, header  # noqa: SIM118
+            if len(header) > LARGEST_HEADER:
+                raise ModelFormatError(
+                    f"{path} has a description of {len(header):,} characters: that is no classifier."
+                )
+            names = file.keys() if arrays else ()
+            return {name: _tensor(file, name, path) for name in names}, header
     except safetensors.SafetensorError as error:
         raise ModelFormatError(
             f"{path} is not a whole safetensors file ({error}): it is truncated, damaged or of another kind."
         ) from error
+
+
+def _check_size(path: Path) -> None:
+    """Raise for a file that would take much memory, and mostly has no content on the disk where that can be seen."""
+    status = path.stat()
+    stored = getattr(status, "st_blocks", status.st_size // 512) * 512
+    if status.st_size > LARGEST_FILE or status.st_size > 100 * max(stored, 2**20):
+        raise ModelFormatError(
+            f"{path} has {status.st_size:,} bytes ({stored:,} on the disk): no classifier is stored like that."
+        )
+
+
+def _check_depth(value: Any) -> None:
+    """Raise for lists and dictionaries that are nested so deeply that showing them would fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [part for whole in level if isinstance(whole, dict | list) for part in _parts(whole)]
+    if level:
+        raise ValueError(f"lists and dictionaries are nested more than {DEEPEST} deep")
+
+
+def _parts(whole: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return whole.values() if isinstance(whole, dict) else whole
+
+
+def _short(cause: object) -> str:
+    """A cause in one line: a file may hold very long names."""
+    said = repr(cause)
+    return said if len(said) <= 300 else said[:300] + "…"
 
 
 def _tensor(file: Any, name: str, path: Path) -> np.ndarray[Any, Any]:
@@ -162,7 +206,9 @@ def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
 def _plain(metadata: Any) -> Any:
     """What JSON makes of `metadata`: keys become strings, which also settles their order in the file."""
     try:
-        return json.loads(json.dumps(metadata, allow_nan=False))
+        plain = json.loads(json.dumps(metadata, allow_nan=False))
+        _check_depth(plain)
+        return plain
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"metadata cannot be saved ({error}): use dictionaries, lists, strings, finite numbers, booleans and None."

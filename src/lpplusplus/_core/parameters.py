@@ -57,6 +57,15 @@ def pair(low: tuple[float, float], *, whole: bool = True) -> Rule:
     return Rule(allows, f"two {'whole ' if whole else ''}numbers of at least {low[0]} and {low[1]}")
 
 
+def several(rule: Rule) -> Rule:
+    """One or more values, each as `rule` wants it."""
+
+    def allows(value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(rule.allows(one) for one in value)
+
+    return Rule(allows, f"a list of values, each {rule.wanted}")
+
+
 def having(method: str) -> Rule:
     """An object with a method of some name."""
     wanted = f"an object with a method {method!r}"

@@ -7,9 +7,14 @@ from sklearn.base import BaseEstimator
 
 from .backend import Array
 from .history import History
+from .parameters import TEXT, number
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+LARGEST = 1e15
+"""No weight is larger: sums and products of such numbers are finite, in single precision too."""
+SCALARS = {"word": TEXT, "number": number(), "factor": number(-1e6, 1e6)}
 
 
 class SavedState(BaseEstimator):  # type: ignore[misc]
@@ -18,8 +23,9 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?"}
     """Attributes that `save` keeps as arrays, with a letter per axis: K classes, D features, any other letter for a
     length of its own; a ? at the end if the attribute may be None."""
-    fitted_scalars: ClassVar[tuple[str, ...]] = ()
-    """Attributes that `save` keeps as JSON."""
+    fitted_scalars: ClassVar[dict[str, str]] = {}
+    """Attributes that `save` keeps as JSON, with what they are: a "word", a "number", or a "factor", which is a number
+    that predictions are computed with; a ? at the end if the attribute may be None."""
     index_arrays: ClassVar[tuple[str, ...]] = ()
     """Those of `fitted_arrays` that hold class indices."""
 
@@ -51,10 +57,12 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
         required = {name for name, shape in self.fitted_arrays.items() if not shape.endswith("?")}
         if not required <= set(arrays) <= set(self.fitted_arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
-        for name in (*self.fitted_scalars, "n_features_in_"):
-            if not isinstance(scalars[name], str | int | float | None):
+        for name, kind in self.fitted_scalars.items():
+            missing = kind.endswith("?") and scalars[name] is None
+            if not missing and not SCALARS[kind.rstrip("?")].allows(scalars[name]):
                 raise ValueError(f"{name} is {scalars[name]!r}")
             setattr(self, name, scalars[name])
+        self.n_features_in_ = scalars["n_features_in_"]
         if type(self.n_features_in_) is not int:
             raise ValueError(f"n_features_in_ is {self.n_features_in_!r}")
         names = scalars.get("feature_names_in_")
@@ -76,7 +84,9 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
         expected = tuple(lengths.setdefault(letter, n) for letter, n in zip(letters, value.shape, strict=False))
         if len(letters) != value.ndim or value.shape != expected:
             raise ValueError(f"{name} has shape {value.shape}, expected {letters} = {expected}")
-        if value.dtype.kind != ("i" if name in self.index_arrays else "f"):
+        if value.dtype not in (("int64",) if name in self.index_arrays else ("float32", "float64")):
             raise ValueError(f"{name} has entries of type {value.dtype}")
+        if not (np.abs(value) <= LARGEST).all():
+            raise ValueError(f"{name} has entries beyond {LARGEST:g}, with which probabilities would not be numbers")
         if name in self.index_arrays and not ((value >= 0) & (value < lengths["K"])).all():
             raise ValueError(f"{name} names classes beyond the {lengths['K']} that there are")

@@ -1,12 +1,12 @@
 """A few-shot task: what `fit` was given, once it has been checked."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from . import backend
 from .backend import Array
+from .lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,15 @@ class Task:
     """(N,) class indices."""
     n_classes: int
     text: Array | None
-    """(K, D) unit class-name embeddings."""
+    """(K, D) unit class-name embeddings; the mean of a class's prompts where it has several."""
     X_val: Array | None
     y_val: Array | None
     views: Array | None = None
     """(N, V, D) embeddings of V views of each image, where they were given."""
+    prompts: Array | None = None
+    """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
 
-    @cached_property
+    @lazy
     def fewest_shots(self) -> int:
         """Number of examples of the smallest class, not counting classes without any.
 

@@ -7,6 +7,7 @@ lock in both, so plain threads are enough. Tensors are left to torch's own threa
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,8 +88,16 @@ def rows_per_chunk(n_classes: int) -> int:
     return int(min(4096, max(256, 2**21 // n_classes)))
 
 
-_lock = threading.Lock()
-_holders = 0
+def fork_safe_lock() -> threading.RLock:
+    """A lock that no thread holds in a forked child: a fork waits until the lock is free."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
+
+
+_lock = fork_safe_lock()
+_holders: list[int] = []
 _limit: Any = None
 
 
@@ -99,23 +108,40 @@ def single_threaded_blas() -> Iterator[int]:
     The limit is a property of the process. Fits in several threads share one limit, and the last of them lifts it: if
     each restored what it had found, the process would stay limited.
     """
-    global _holders, _limit
+    global _limit
+    thread = threading.get_ident()
     with _lock:
         allowed = 1
-        if _holders == 0:
+        if not _holders:
             blas = _controller()
             allowed = max((library["num_threads"] for library in blas.info()), default=1)
             with _any_thread_may_change_blas():
                 _limit = blas.limit(limits=1)
-        _holders += 1
+        _holders.append(thread)
     try:
         yield allowed
     finally:
         with _lock:
-            _holders -= 1
-            if _holders == 0:
-                with _any_thread_may_change_blas():
-                    _limit.restore_original_limits()
+            _holders.remove(thread)
+            _lift_if_unused()
+
+
+def _lift_if_unused() -> None:
+    global _limit
+    if not _holders and _limit is not None:
+        with _any_thread_may_change_blas():
+            _limit.restore_original_limits()
+        _limit = None
+
+
+def _after_fork() -> None:
+    """Of all threads only the one that forked goes on in the child: what the others held is let go."""
+    _holders[:] = [thread for thread in _holders if thread == threading.get_ident()]
+    _lift_if_unused()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

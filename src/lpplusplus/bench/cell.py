@@ -22,7 +22,7 @@ class Cell:
     shots, seed
         Which task.
     estimator
-        Class of `lpplusplus`, such as "LPPlusPlus".
+        Class of `lpplusplus`, such as "LPPlusPlus", or an import path with a digest of its file, "mypackage:Mine@3f…".
     parameters
         Of the estimator.
     validation

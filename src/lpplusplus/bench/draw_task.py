@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .datasets import Splits
 from .draws import (
+    TWO_STAGE,
     WHURS19_TABLE,
     Draw,
     DrawError,
@@ -82,6 +83,8 @@ def draw_task(
     (4, 4, [0, 1, 2, 3, 4])
     """
     check_request(name, shots, seed, validation_policy=validation, shortage_policy=shortage, generator=generator)
+    if generator == TWO_STAGE:
+        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
     groups, *val_groups = _by_class(labels, classes, name)
     wanted = int({"paper": shots, "coop": min(shots, 4), "none": 0}[validation])

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core.files import atomic_write
+from .._core.lazy import lazy
 from .datasets import OverlapError, Splits
 from .sampling import GENERATOR, Rows
 
@@ -27,11 +27,13 @@ TestSource: TypeAlias = Literal["test", "pool"]
 
 WHURS19_TABLE = "whurs19-table"
 """Generator of the WHU-RS19 tables: `numpy.random.RandomState(seed)` permutes the pool's images, class by class."""
+TWO_STAGE = "2sfs"
+"""The public splits of Farina et al. (2025), which `public_draws` reads."""
 
 FORMAT, VERSION = "lpplusplus draw", 1
 ROWS = ("support", "validation", "test")
 WORDS: dict[str, tuple[str, ...]] = {
-    "generator": (GENERATOR, WHURS19_TABLE),
+    "generator": (GENERATOR, WHURS19_TABLE, TWO_STAGE),
     "validation_policy": get_args(Validation),
     "shortage_policy": get_args(Shortage),
     "validation_source": get_args(ValidationSource),
@@ -111,7 +113,7 @@ class Draw:
         """What messages call this draw."""
         return f"{self.dataset}, {self.shots} shots, seed {self.seed}"
 
-    @cached_property
+    @lazy
     def sha256(self) -> str:
         """SHA-256 of what `as_dict` holds."""
         return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
@@ -184,7 +186,10 @@ def read_draws(path: str | PathLike[str]) -> "list[Draw]":
         raise DrawError(f"{path} cannot be read as draws ({error}).") from error
     if not isinstance(saved, list):
         raise DrawError(f"{path} holds no list of draws.")
-    return [Draw.from_dict(one) for one in saved]
+    try:
+        return [Draw.from_dict(one) for one in saved]
+    except (DrawError, OverlapError) as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def labels_digest(labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None) -> str:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .._core.registry import method
 from .cell import Cell
 from .data import EmbeddedDataset
 from .draws import Draw
+from .estimators import find
 from .loader import DatasetLoader, Draws
 from .plan import Plan
 from .results import STALE_SECONDS, Results, Row
@@ -110,7 +110,7 @@ def run_plan(
 
 def check_packages(plan: Plan) -> None:
     """Refuse a plan whose methods need torch where it is not installed: before anything is embedded, not after."""
-    training = [one.name for one in plan.methods if getattr(method(one.estimator), "needs_torch", False)]
+    training = [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
     if training and find_spec("torch") is None:
         raise ValueError(
             f"{', '.join(training)} of this plan train with torch, which is not installed: pip install "

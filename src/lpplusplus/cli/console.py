@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from .._core.text import plain
+
 WIDTH = 140
 """Columns of a line, if there is no terminal to ask."""
 SECONDS_BETWEEN_LINES = 20
@@ -27,11 +29,6 @@ def out() -> Console:
 def err() -> Console:
     """Standard error."""
     return Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else WIDTH)
-
-
-def plain(value: object) -> str:
-    """A user's string on one line. Control characters, which could drive a terminal, are as Python writes them."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
 
 
 def say(text: str, *values: object) -> None:
@@ -96,13 +93,19 @@ def bar(what: str) -> Iterator[Told]:
         yield told
 
 
+def _minutes(seconds: float) -> str:
+    """70 seconds as "1 min"; less than a minute in seconds."""
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
+
 def _lines(what: str) -> Told:
-    last = time.monotonic()
+    began = last = time.monotonic()
 
     def told(done: int, total: int, now: str = what) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            warn(f"{now}: {done} of {total}")
+            left = (last - began) * (total - done) / done if done else 0.0
+            warn(f"{now}: {done} of {total}" + (f", about {_minutes(left)} left" if left else ""))
 
     return told

@@ -43,6 +43,10 @@ class EncoderKind:
     """Modules that it imports."""
     open: Callable[[str, Access], Encoder]
     """Opens the encoder that a whole spec names; raises `NetworkNeededError` if that takes more than is allowed."""
+    size: int | None = None
+    """Bytes of its files, about; None where the user chooses the model."""
+    here: Callable[[], bool | None] = lambda: None
+    """Tells whether its files are on this machine; None where the user chooses the model."""
 
     @property
     def missing(self) -> list[str]:

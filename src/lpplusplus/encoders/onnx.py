@@ -8,13 +8,13 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.lazy import lazy
 from .base import Encoder, EncoderError
 from .kinds import Access, EncoderKind
 from .onnx_tokenizer import ClipTokenizer
@@ -85,7 +85,7 @@ class OnnxEncoder(Encoder):
         # A CLIP tower's pooler_output is before the projection into the shared space; SigLIP's is that space.
         return str(self._files.config.get("model_type", "")) == "clip"
 
-    @cached_property
+    @lazy
     def _textual(self) -> tuple[Tower, ClipTokenizer, str]:
         """Opened when first needed: predicting with a saved classifier needs no text."""
         files = self._files

@@ -87,20 +87,23 @@ def open_folder(folder: Path) -> ModelFolder:
         for name in external_files(folder / files[tower]):
             if not ((folder / files[tower]).parent / name).is_file():
                 raise EncoderError(f"{folder / files[tower]} keeps weights in {name}, which is missing beside it.")
-    read = from_open_clip if layout == "open_clip" else from_transformers
-    settings = folder / files["preprocessing"]
-    try:
-        preprocessing = read(_json(settings))
-    except (ValueError, TypeError) as error:
-        raise EncoderError(f"{settings}: {error}") from error
     return ModelFolder(
         folder / files["visual"],
         folder / files["textual"],
         folder / files["tokenizer"],
         _json(folder / files["tokenizer_config"], optional=True),
         _json(folder / files["config"], optional=True),
-        preprocessing,
+        read_preprocessing(folder / files["preprocessing"], layout),
     )
+
+
+def read_preprocessing(path: Path, layout: str) -> Preprocessing:
+    """Read the settings of one of `LAYOUTS`, or raise `EncoderError`."""
+    read = from_open_clip if layout == "open_clip" else from_transformers
+    try:
+        return read(_json(path))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise EncoderError(f"{path}: {error}") from error
 
 
 def external_files(model: Path) -> list[str]:
@@ -149,7 +152,7 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EncoderError(f"{path} is not JSON ({error}): copy the model there again.") from error
     if not isinstance(value, dict):
         raise EncoderError(f"{path} should hold a JSON object, not a {type(value).__name__}.")

@@ -5,17 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import canonical_json
+from .._core.lazy import lazy
+from ..encoders.packaged import current_name
+from .errors import shown
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
     from ..encoders.pixels.decoding import ImageError
+    from .sources.image_set import Item
+
+DIGEST = 8
+"""Bytes of a digest. Of a million images and a million others, two have the same one by chance once in 20 million."""
+
+
+LARGEST = 2**24
+"""For the numbers of an `Origin` in a file; beyond, numpy could not even make an empty array."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,9 @@ class Origin:
     decoding: int = 0
     views: int = 0
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", current_name(self.spec, self.fingerprint))
+
     @classmethod
     def of(cls, encoder: Encoder, views: int = 0) -> Origin:
         """The origin of what `encoder` makes."""
@@ -48,12 +61,21 @@ class Origin:
 
         return cls(encoder.spec, encoder.fingerprint, encoder.preprocessing, int(encoder.dim), CONVENTIONS, int(views))
 
+    @classmethod
+    def read(cls, settings: dict[str, Any]) -> Origin:
+        """The origin that a file states; raises ValueError or TypeError unless all is there and of its kind."""
+        origin, kinds = cls(**settings), cls.__annotations__
+        for name, value in asdict(origin).items():
+            if type(value).__name__ != kinds[name] or (kinds[name] == "int" and not 0 <= value <= LARGEST):
+                raise ValueError(f"{name} is {shown(value)}")
+        return origin
+
     @property
     def shape(self) -> tuple[int, int]:
         """(V, D) of one image."""
         return max(1, self.views), self.dim
 
-    @cached_property
+    @lazy
     def key(self) -> str:
         """Digest of everything that changes an embedding: of two keys, no embedding is taken for the other."""
         parts = asdict(self)
@@ -81,6 +103,8 @@ class Embeddings:
         Label of each image: strings, or positions in `classes` in the benchmark.
     paths : n strings
         Where the images are, for messages and tables.
+    items : n files or Pillow images, or ()
+        The images themselves, where they were embedded just now.
     classes, names : K strings
         All labels in order, and what prompts call them; there may be classes without an image.
     origin : Origin or None
@@ -121,6 +145,7 @@ class Embeddings:
     reused: int = 0
     computed: int = 0
     left_aside: int = 0
+    items: Sequence[Item] = ()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -141,4 +166,12 @@ class Embeddings:
         chosen = np.arange(len(self))[rows]
         per_image = {name: getattr(self, name) for name in ("X", "labels", "hashes", "positions")}
         parts: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in per_image.items()}
-        return replace(self, **parts, paths=[self.paths[row] for row in chosen] if self.paths else ())
+        listed: dict[str, Any] = {
+            name: [getattr(self, name)[row] for row in chosen] for name in ("paths", "items") if getattr(self, name)
+        }
+        return replace(self, **parts, **listed)
+
+    def digests(self) -> list[bytes]:
+        """`DIGEST` bytes for each image, by which it is known again: of its file, else of its embedding."""
+        found = self.hashes if self.hashes is not None else [hashlib.sha256(row.tobytes()).digest() for row in self.X]
+        return [bytes(one[:DIGEST]) for one in found]

@@ -97,7 +97,7 @@ class ClipAdapter(TextBased):
     """
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("ratio_", "epoch_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"ratio_": "factor", "epoch_": "number"}
     needs_torch = True
 
     flavour: Annotated[str, choice(tuple(FLAVOURS))] = "authors"

@@ -66,7 +66,7 @@ class LinearProbe(FewShotClassifier):
     (array(['cat'], dtype='<U3'), 23)
     """
 
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("C_", "n_iter_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"C_": "number", "n_iter_": "number"}
 
     C: Annotated[str | float, choice(("search",)), number(0, open=True)] = "search"
     flavour: Annotated[str, choice(("lpp", "coop"))] = "lpp"

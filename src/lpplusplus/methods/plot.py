@@ -93,6 +93,10 @@ class PLOT(PromptLearner):
         self.context_ = backend.like(context.detach(), like, dtype=like.dtype)
         self.prompts_ = backend.like(text.detach(), like, dtype=like.dtype)
 
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
+        super()._restore(arrays, scalars, classes)
+        checks.check_no_zero_rows(self.prompts_, "prompts_")
+
     def _logits(self, X: Array) -> Array:
         text = backend.like(self.prompts_, X)
         return self._scores(backend.unit_vectors(backend.cast(X, text.dtype)), text)

@@ -70,7 +70,7 @@ class TipAdapterF(CacheClassifier):
     (20, ['one view per image: every epoch sees the same embeddings'])
     """
 
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_")
+    fitted_scalars: ClassVar[dict[str, str]] = {**CacheClassifier.fitted_scalars, "epoch_": "number"}
     needs_torch = True
 
     epochs: Annotated[int, number(0, whole=True)] = 20

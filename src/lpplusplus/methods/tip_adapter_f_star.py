@@ -56,7 +56,7 @@ class TipAdapterFStar(TipAdapterF):
     (1.0, 1.0, 1.0)
     """
 
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_", "epoch_", "alpha_start_")
+    fitted_scalars: ClassVar[dict[str, str]] = {**TipAdapterF.fitted_scalars, "alpha_start_": "number"}
 
     grid_top: Annotated[tuple[float, float], pair((max(ALPHA_STARTS), 0.1), whole=False)] = (50.0, 50.0)
     grid_steps: Annotated[tuple[int, int], pair((1, 1))] = (200, 200)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import backend, checks
+from .._core import backend, checks, named_text
+from .._core.class_prompts import check_text
 from .._core.task import Task
 from ._text_based import TextBased
 
@@ -52,10 +53,12 @@ class ZeroShot(TextBased):
     def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
         if X is not None or y is not None:
             return super()._check_task(X, y, text, classes, X_val, y_val)
+        text, classes = named_text.in_order(text, classes, [])
         if text is None or classes is None:
             raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
-        checks.check_no_zero_rows(checks.check_embeddings(text, "text"), "text")
-        classes = checks.check_classes(classes, np.empty(0), text)
+        checked, _ = check_text(text)
+        classes = checks.check_classes(classes, np.empty(0), checked)
+        text = text if hasattr(text, "columns") else checked  # A data frame's columns have names to keep.
         # Examples are not looked at, so the names themselves can take their place.
         return super()._check_task(text, classes, text, classes, X_val, y_val)
 

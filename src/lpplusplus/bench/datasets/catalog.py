@@ -92,7 +92,7 @@ class Entry(Description):
         if self.has_images:
             raise DatasetError(f"{self.title} has images, not features: embed its splits.")
         path = feature_path(self, Path(root), encoder)
-        if not path.is_file():
+        if not path.exists():
             raise DatasetError(f"{path} is missing. {self.advice}")
         found = read_feature_file(path, name=self.name, prompt=prompt or self.options.get("prompt"))
         if not allow_duplicates:
@@ -176,7 +176,7 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
     if not isinstance(table, dict) or not NAME.fullmatch(name):
         raise DatasetError(f"{where}: expected a table with a name of letters, digits, '_', '-' and '.'.")
     reader = table.get("reader")
-    if reader not in READERS:
+    if not isinstance(reader, str) or reader not in READERS:
         raise DatasetError(f"{where}: reader is {reader!r}, expected one of {', '.join(READERS)}.")
     layout = READERS[reader]
     allowed = COMMON | dict(layout.keys)

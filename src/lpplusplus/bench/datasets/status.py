@@ -105,7 +105,7 @@ def _counted(entry: Description, root: Path) -> tuple[dict[str, int], str]:
     layout = READERS[entry.reader]
     if layout.read is None:
         files = (root / entry.below(place) for place in entry.options["files"].values())
-        counts = [count_features(file) for file in files if file.is_file()]
+        counts = [count_features(file) for file in files if file.exists()]
         return counts[0], "" if all(count == counts[0] for count in counts) else "Its files have different numbers."
     splits = layout.read(entry, root)
     check_files(splits)

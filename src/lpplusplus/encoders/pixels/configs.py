@@ -64,7 +64,7 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
             raise ValueError("size has shortest_edge, but do_center_crop is false: the input would not be square.")
     side = _square(size)
     if crops and _square(config.get("crop_size", side)) != side:
-        raise ValueError(f"crop_size {config['crop_size']} differs from size {config['size']}: not supported.")
+        raise ValueError(f"crop_size {config['crop_size']} differs from size {size}: not supported.")
     normalises = config.get("do_normalize", True)
     return Preprocessing(
         size=side,

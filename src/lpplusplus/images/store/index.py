@@ -91,11 +91,7 @@ def _json(path: Path) -> Any:
 def _index(store: dict[str, Any]) -> Index:
     """From JSON, with every type checked: the checksum guards against accidents, not against strangers."""
     settings = dict(store["settings"])
-    origin = Origin(spec=settings.pop("encoder"), **settings)
-    kinds = Origin.__annotations__
-    for name, value in asdict(origin).items():
-        if type(value).__name__ != kinds[name] or (kinds[name] == "int" and value < 0):
-            raise ValueError(f"{name} is {shown(value)}")
+    origin = Origin.read({"spec": settings.pop("encoder"), **settings})
     shards = []
     for entry in store["shards"]:
         receipt = Receipt(**entry)  # Refuses other keys: nothing but a shard's number decides its file name.

@@ -115,7 +115,7 @@ def read_shard(path: Path) -> tuple[Shard, Receipt]:
         kind = StoreError if isinstance(error, PermissionError) else DamagedShardError
         raise kind(f"{path} cannot be read ({error.strerror or error}).") from error
     seal = str(_head(content, len(content), path)[0].get("digest"))
-    unsealed = content.replace(seal.encode(), _UNSEALED.encode(), 1)
+    unsealed = content.replace(seal.encode(errors="replace"), _UNSEALED.encode(), 1)
     if hashlib.sha256(unsealed).hexdigest() != seal:
         raise DamagedShardError(f"{path} is damaged: its content does not match its checksum.")
     head, tensors = parse(content, len(content), path)

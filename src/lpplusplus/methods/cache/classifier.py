@@ -12,6 +12,9 @@ from .._text_based import TextBased
 from .grid_search import best_of, count_hits
 from .model import cache_logits
 
+MOST = 70.0
+"""Largest exponent of a score in a file: sums of exp(70) are finite in single precision."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CacheClassifier(TextBased):
@@ -19,7 +22,7 @@ class CacheClassifier(TextBased):
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
     index_arrays = ("values_",)
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("alpha_", "beta_")
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
     normalize = True
 
     alpha: Annotated[float, number(0)] = 1.0
@@ -46,6 +49,12 @@ class CacheClassifier(TextBased):
             f"searched {hits.size} pairs on {data}: α={best.alpha:g}, β={best.beta:g}, {best.accuracy:.1%} right"
         )
         self.alpha_, self.beta_ = best.alpha, best.beta
+
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
+        super()._restore(arrays, scalars, classes)
+        longest = float(backend.squared_lengths(self.keys_).max()) ** 0.5
+        if abs(self.beta_) * (longest + (self.beta_ < 0) - 0.999) > MOST:
+            raise ValueError("keys_ and beta_ are so large that scores would not be numbers")
 
     def _logits(self, X: Array) -> Array:
         names, keys, values = (backend.like(part, X) for part in (self.coef_, self.keys_, self.values_))

@@ -68,7 +68,9 @@ class PromptLearner(FewShotClassifier):
     """Base of the prompt learners; see the module's docstring. The parameters are described in `CoOp`."""
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD", "context_": "CMW"}
-    fitted_scalars: ClassVar[tuple[str, ...]] = ("epoch_", "logit_scale_", "encoder_", "fingerprint_")
+    fitted_scalars: ClassVar[dict[str, str]] = {
+        "epoch_": "number", "logit_scale_": "factor", "encoder_": "word", "fingerprint_": "word",
+    }  # fmt: skip
     normalize = True
     needs_torch = True
     black_box = False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from .odometer import Odometer
 from .point import Evaluation, Point, Watch, Weights
@@ -68,12 +68,12 @@ class Objective(ABC):
     def _add_text(self, v: Array, alpha: Array) -> None:
         """v_k += α_k t_k in the objective's coordinates, in place."""
 
-    @cached_property
+    @lazy
     def lambda_max(self) -> float:
         """Largest eigenvalue of FᵀF (not divided by N)."""
         return float(self.spectrum.values[0]) * self.support.size
 
-    @cached_property
+    @lazy
     def score_energy(self) -> Array:
         """mean_i (f_i·t_k)² for each class, (K,)."""
         if self.support.text is None:

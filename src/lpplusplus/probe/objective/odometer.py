@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.softmax import HARMLESS
 from .point import Point
 from .support import Support
@@ -47,7 +47,7 @@ class Odometer:
         bound += (float(self.reading[-1]) - reading) * self._longest
         return bound if bound < HARMLESS else None
 
-    @cached_property
+    @lazy
     def _longest(self) -> float:
         """Length of the longest embedding, at least 1: the most that a logit changes when its class moves by 1."""
         return max(1.0, math.sqrt(backend.row_dots(self._F, self._F).max()))

@@ -7,11 +7,11 @@ logits after a step on α are those before it plus Δα_k f_i·t_k.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from .base import Objective
 from .cross_entropy import own_entries, residual, spread_of
@@ -87,7 +87,7 @@ class PrimalObjective(Objective):
     def watch(self, X: Array) -> Watch:
         return PrimalWatch(X)
 
-    @cached_property
+    @lazy
     def _curvature(self) -> tuple[Spectrum, Array | None]:
         """`spectrum` and, with text, `score_energy`: both from FᵀF/N where that is smaller than F; it is not kept."""
         support, text = self.support, self.support.text
@@ -98,7 +98,7 @@ class PrimalObjective(Objective):
             if text is not None:
                 energy = backend.row_dots(self.team.matmul(text, moment), text)
             return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
-        F, _ = support.gathered
+        F = support.F
         if text is not None:
             scores = self.team.matmul(F, text.T)
             energy = backend.column_dots(scores, scores) / support.size
@@ -203,7 +203,7 @@ class PrimalObjective(Objective):
     def _forget(self) -> None:
         self._held_at = None
 
-    @cached_property
+    @lazy
     def _held(self) -> dict[tuple[int, int], Array]:
         """Room for the logits of each worker's first chunks."""
         part = min(1.0, HELD * self.support.dim / self.support.n_classes)
@@ -211,7 +211,7 @@ class PrimalObjective(Objective):
         chosen = [chunk for share in shares for chunk in share[: int(part * len(share))]]
         return {(a, b): backend.empty(self.support.F, (b - a, self.support.n_classes)) for a, b in chosen}
 
-    @cached_property
+    @lazy
     def _scores(self) -> dict[tuple[int, int], Array]:
         """f_i·t_k of each chunk's images, (n, K); asked for only where they take no more memory than the images."""
         text = self._text

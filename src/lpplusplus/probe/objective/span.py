@@ -9,10 +9,9 @@ more rows of the coordinates.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from .base import Objective
 from .cross_entropy import own_entries, residual, spread_of
@@ -28,9 +27,9 @@ class SpanObjective(Objective):
         self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
     ) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        self._F, self._y = support.gathered
+        self._F, self._y = support.F, support.y
         self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates, the support first.
-        self._gram = support.gram / support.size
+        self._gram = self._F @ self._F.T / support.size
         if tracked is not None:
             xp = backend.namespace(tracked)
             self._rows = xp.concat([self._F, tracked])
@@ -62,7 +61,7 @@ class SpanObjective(Objective):
         assert self._start is not None
         return SpanWatch(X, self._F, self._start, self.support.text, self.team)
 
-    @cached_property
+    @lazy
     def spectrum(self) -> Spectrum:
         n = self.support.size
         return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._F, n)

@@ -1,0 +1,406 @@
+"""The readers of files that others may have written, as targets of a fuzzer: what to read, and how it may fail.
+
+A reader may refuse a file with its own documented error, whose message names the file and is not longer than a few
+lines. Anything else is a finding: another exception, a hang, a gigabyte of memory.
+"""
+
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+import lpplusplus
+from lpplusplus._core import model_file
+from lpplusplus.bench.datasets import DatasetError, OverlapError
+from lpplusplus.bench.datasets.features import read_feature_file
+from lpplusplus.bench.draw_task import draw_task
+from lpplusplus.bench.draws import DrawError, read_draws, write_draws
+from lpplusplus.bench.plan import PlanError, read_plan
+from lpplusplus.encoders import EncoderError
+from lpplusplus.encoders.onnx_folder import read_preprocessing
+from lpplusplus.images.classifier import ImageClassifier
+from lpplusplus.images.embeddings import Embeddings, Origin
+from lpplusplus.images.sources import SourceError
+from lpplusplus.images.sources.arrays import read_arrays
+from lpplusplus.images.sources.class_names import read_class_names
+from lpplusplus.images.sources.manifests import from_manifest
+from lpplusplus.images.store import FeatureStore, Shard, StoreError
+from lpplusplus.images.store import index as store_index
+from lpplusplus.images.store.index import Index
+from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embeddings, read_shard, write_shard
+
+from . import mutations
+
+LONGEST_MESSAGE = 4000
+"""Characters of an error: an error never echoes more than a line of the input, and some name several things."""
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@dataclass
+class Target:
+    """One reader.
+
+    Attributes
+    ----------
+    file
+        What the input is called in the target's folder; the reader is given `folder / file`.
+    read
+        Reads the file, and uses what it got.
+    errors
+        What it may raise.
+    seeds
+        Valid files, made by the package itself in a folder.
+    change
+        (content, rng) to a changed file that is sealed again; raises ValueError for content that it cannot take
+        apart.
+    prepare
+        Puts other files into the folder that the reader needs.
+    """
+
+    file: str
+    read: Callable[[Path], Any]
+    errors: tuple[type[Exception], ...]
+    seeds: Callable[[Path], list[bytes]]
+    change: Callable[[bytes, Any], bytes] | None = None
+    prepare: Callable[[Path], Any] = lambda folder: None
+    folder: Path = field(init=False)
+
+    def start(self) -> "Target":
+        """Make the folder, in memory if there is such a place."""
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
+        self.prepare(self.folder)
+        return self
+
+    def stop(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def once(self, content: bytes) -> bool:
+        """Read `content`; whether it was accepted. Raises for a finding."""
+        path = self.folder / self.file
+        with open(path, "wb", buffering=0) as file:
+            file.write(content)
+        try:
+            self.read(path)
+        except self.errors as error:
+            said = str(error)
+            assert len(said) <= LONGEST_MESSAGE, f"a message of {len(said)} characters"
+            assert str(self.folder) in said, f"a message that does not name the file: {said}"
+            return False
+        return True
+
+    def mutate(self, content: bytes, rng: Any) -> bytes:
+        """Another input: one that is sealed again most of the time, else with some bytes changed."""
+        if self.change is not None and rng.random() < 0.9:
+            with suppress(Exception):  # It is taken apart by libraries that raise anything.
+                return self.change(content, rng)
+        return mutations.change_bytes(content, rng)
+
+
+def _rows(n=6, dim=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
+
+
+# Classifiers.
+
+
+def _models(folder):
+    """One of each method that a file can hold and that needs no model to fit."""
+    X, T, path = _rows(), _rows(2), folder / "seed.lpp"
+    found = []
+    for kind, options in (
+        (lpplusplus.LPPlusPlus, {}),
+        (lpplusplus.LPPlusPlus, {"recipe": "paper", "updates": 3}),
+        (lpplusplus.ZeroShot, {}),
+        (lpplusplus.LinearProbe, {}),
+        (lpplusplus.TipAdapter, {}),
+    ):
+        for y in ([0, 0, 0, 1, 1, 1], ["ant", "ant", "ant", "bee", "bee", "bee"]):
+            kind(**options).fit(X, y, text=T).save(path, metadata={"note": "α"})
+            found.append(path.read_bytes())
+    return found
+
+
+def _read_model(path):
+    model = lpplusplus.load(path)
+    chances = np.asarray(model.predict_proba(np.ones((2, model.n_features_in_), np.float32)))
+    assert chances.shape == (2, len(model.classes_)), f"probabilities of shape {chances.shape}"
+    assert np.isfinite(chances).all(), "probabilities that are not numbers"
+    return model
+
+
+def _image_models(folder):
+    path = folder / "seed.lpp"
+    found = []
+    for origin in (None, Origin("embedded", "f" * 64, "{}", 4, 1, 0), Origin("https://example.org/v1#m", "a", "b", 4)):
+        given = Embeddings(_rows()[:, None], np.array(["ant"] * 3 + ["bee"] * 3), classes=("ant", "bee"), names=("ant", "bee"),
+                           text=_rows(2), paths=["x"] * 6)  # fmt: skip
+        clf = ImageClassifier("embedded")
+        clf.classifier_ = lpplusplus.LPPlusPlus().fit(given.rows, given.labels, text=given.text)
+        clf.classes_, clf.names_, clf.origin_ = clf.classifier_.classes_, given.names, origin
+        clf._prompts, clf._views = ("a photo of a {}.",), 0
+        clf.save(path)
+        found.append(path.read_bytes())
+    return found
+
+
+def _read_image_model(path):
+    from lpplusplus.cli.inspect import _model, _short
+
+    clf = ImageClassifier.load(path)
+    chances = clf.probabilities(Embeddings(np.ones((2, 1, clf.classifier_.n_features_in_), np.float32)))
+    assert np.isfinite(chances).all(), "probabilities that are not numbers"
+    json.dumps({key: _short(value) for key, value in _model(path).items()})
+
+
+def _change_model(content, rng):
+    return seal_model(mutations.change_safetensors(content, model_file.KEY, rng))
+
+
+def seal_model(content):
+    """A model file with the checksum of what is in it."""
+    header, data = mutations.split_safetensors(content)
+    inner = json.loads(header["__metadata__"][model_file.KEY])
+    inner["digest"] = model_file._digest(safetensors.numpy.load(content), inner.get("model"))
+    header["__metadata__"][model_file.KEY] = json.dumps(inner)
+    return mutations.join_safetensors(header, data)
+
+
+# Feature stores.
+
+
+def _shard(rows=3, labels=True):
+    names = [f"{i}.png" for i in range(rows)]
+    told = ["ant", "bee", "ant"][:rows] if labels else None
+    return Shard(_ORIGIN.key, list_digest(names, told), _rows(rows)[:, None], np.ones((rows, 32), np.uint8),
+                 np.arange(rows, dtype=np.int32), names, told)  # fmt: skip
+
+
+_ORIGIN = Origin("embedded", "f" * 64, "{}", 4, 1, 0)
+_NAME = "shard-000000.safetensors"
+
+
+def _shards(folder):
+    found = []
+    for shard in (_shard(), _shard(labels=False), _shard(1), _shard(0, False)):
+        write_shard(folder / _NAME, shard)
+        found.append((folder / _NAME).read_bytes())
+    return found
+
+
+def _read_shard(path):
+    with suppress(StoreError):
+        map_embeddings(path)
+    read_shard(path)
+
+
+def _change_shard(content, rng):
+    header, data = mutations.split_safetensors(mutations.change_safetensors(content, "lpplusplus.features", rng))
+    inner = json.loads(header["__metadata__"]["lpplusplus.features"])
+    inner["digest"] = _UNSEALED
+    header["__metadata__"]["lpplusplus.features"] = json.dumps(inner)
+    content = mutations.join_safetensors(header, data)
+    return content.replace(_UNSEALED.encode(), sha256(content).hexdigest().encode(), 1)
+
+
+def _store(folder, labels=True):
+    receipt = write_shard(folder / _NAME, _shard(labels=labels))
+    Index(_ORIGIN, ("ant", "bee"), ("ant", "bee"), labels, (receipt,)).write(folder)
+    return (folder / "index.json").read_bytes()
+
+
+def _read_store(path):
+    store = FeatureStore(path.parent)
+    store.load()
+    store.maps(verify=True)
+
+
+def _change_index(content, rng):
+    whole = json.loads(content)
+    part = "store" if rng.random() < 0.9 else None
+    whole = (
+        mutations.change_json(whole, rng) if part is None else whole | {part: mutations.change_json(whole[part], rng)}
+    )
+    return seal_index(whole)
+
+
+def seal_index(whole):
+    """An index with the checksum of what is in it."""
+    digest = store_index._digest(whole.get("format"), whole.get("version"), whole.get("store"))
+    return json.dumps(whole | {"digest": digest}).encode()
+
+
+# Arrays.
+
+
+def _npz(folder):
+    X, T, found = _rows(), _rows(2), []
+    for arrays in (
+        {"embeddings": X, "labels": np.array([0, 0, 0, 1, 1, 1]), "text": T, "classes": np.array(["ant", "bee"])},
+        {"embeddings": X[:, None].astype(np.float16), "labels": np.array(["ant"] * 3 + ["bee"] * 3)},
+        {"images": X, "labels": np.array([0, 1] * 3), "text": np.stack([T, T]), "prompts": np.array(["a {}", "b {}"]),
+         "classnames": np.array(["ant", "bee"]), "split": np.array([0, 0, 1, 1, 2, 2])},
+    ):  # fmt: skip
+        for save in (np.savez, np.savez_compressed):
+            file = io.BytesIO()
+            save(file, **arrays)
+            found.append(file.getvalue())
+    return found
+
+
+def _tensors(folder):
+    X, T, found = _rows(), _rows(2), []
+    for arrays, lists in (
+        ({"embeddings": X, "labels": np.array([0, 0, 0, 1, 1, 1]), "text": T}, {"classes": '["ant", "bee"]'}),
+        ({"images": X, "labels": np.array([0, 1] * 3), "text": T, "split": np.array([0, 0, 1, 1, 2, 2])},
+         {"classnames": '["ant", "bee"]'}),
+    ):  # fmt: skip
+        found.append(safetensors.numpy.save(arrays, lists))
+    return found
+
+
+def _change_tensors(content, rng):
+    header, _ = mutations.split_safetensors(content)
+    return mutations.change_safetensors(content, rng.choice(list(header["__metadata__"])), rng)
+
+
+# Texts.
+
+
+def _text(*texts):
+    return lambda folder: [text.encode() for text in texts]
+
+
+def _lines(content, rng):
+    return mutations.change_text(content.decode(errors="surrogateescape"), rng).encode(errors="surrogateescape")
+
+
+def _pictures(folder):
+    for name in ("a.png", "b.png", "c d.png"):
+        (folder / name).touch()
+
+
+def _jsonl(content, rng):
+    lines = content.decode().split("\n")
+    at = rng.randrange(len(lines))
+    lines[at] = json.dumps(mutations.change_json(json.loads(lines[at]), rng))
+    return "\n".join(lines).encode()
+
+
+PLAN = """
+name = "birds"
+datasets = ["eurosat", "photos"]
+backbones = ["open_clip:RN50/openai", "embedded"]
+methods = ["feature-level", "my probe", "ZeroShot"]
+shots = [1, 2, 16]
+tasks = 3
+validation = "coop"
+shortage = "repeat"
+generator = "whurs19-table"
+views = 1
+duplicates = "allow"
+
+[[method]]
+name = "my probe"
+estimator = "LPPlusPlus"
+parameters = { solver = "lbfgs", updates = 3 }
+validation = true
+
+[dataset.photos]
+title = "Photos"
+folder = "photos"
+reader = "folder-per-class"
+templates = ["a photo of a {}."]
+classes = 3
+counts = { train = 3, test = 4 }
+rename = { a = "b" }
+"""
+SMALL_PLAN = """
+datasets = ["made"]
+backbones = ["one"]
+methods = ["Zero-shot"]
+
+[dataset.made]
+folder = "made"
+reader = "feature-file"
+files = { one = "one.npz", two = "two.npz" }
+"""
+
+
+def _read_plan(path):
+    plan = read_plan(path)
+    if plan.tasks * len(plan.shots) < 1000:
+        assert sum(1 for _ in plan.all_cells()) == len(plan)
+
+
+def _draws(folder):
+    made = [draw_task("photos", [0, 0, 0, 1, 1, 1], shots=1, seed=1, pool=True),
+            draw_task("photos", [0, 0, 0, 1, 1, 1], [0, 1], shots=2, seed=2, n_test=5)]  # fmt: skip
+    write_draws(folder / "seed.json", made)
+    return [(folder / "seed.json").read_bytes()]
+
+
+def _change_draws(content, rng):
+    saved = mutations.change_json(json.loads(content), rng)
+    for one in saved:
+        kept = {key: value for key, value in one.items() if key not in ("format", "version", "sha256")}
+        one["sha256"] = sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    return json.dumps(saved).encode()
+
+
+# Preprocessing, as model repositories write it down.
+
+OPEN_CLIP = {"size": [224, 224], "mode": "RGB", "mean": [0.5, 0.4, 0.4], "std": [0.2, 0.2, 0.2],
+             "interpolation": "bicubic", "resize_mode": "shortest", "fill_color": 0}  # fmt: skip
+TRANSFORMERS = {"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}, "resample": 3,
+                "do_center_crop": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
+                "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098}  # fmt: skip
+
+
+def _settings(config):
+    return lambda folder: [json.dumps(config).encode(), b"{}"]
+
+
+def _read_settings(layout):
+    return lambda path: json.loads(read_preprocessing(path, layout).describe())
+
+
+def _change_settings(content, rng):
+    return json.dumps(mutations.change_json(json.loads(content), rng)).encode()
+
+
+TARGETS = {
+    "model": Target("a.lpp", _read_model, (model_file.ModelFormatError,), _models, _change_model),
+    "image-model": Target("a.lpp", _read_image_model, (model_file.ModelFormatError,), _image_models, _change_model),
+    "shard": Target(_NAME, _read_shard, (StoreError,), _shards, _change_shard),
+    "index": Target("index.json", _read_store, (StoreError,), lambda folder: [_store(folder, False), _store(folder)],
+                    _change_index, prepare=_store),
+    "npz": Target("a.npz", read_arrays, (SourceError,), _npz, mutations.change_npz),
+    "safetensors": Target("a.safetensors", read_arrays, (SourceError,), _tensors, _change_tensors),
+    "features": Target("a.npz", read_feature_file, (DatasetError,), _npz, mutations.change_npz),
+    "csv": Target("a.csv", from_manifest, (SourceError,),
+                  _text('path,label\na.png,ant\n"b.png",bee\n', "label, path ,more\nant,a.png,1\n\nbee,c d.png,\n"),
+                  _lines, prepare=_pictures),
+    "jsonl": Target("a.jsonl", from_manifest, (SourceError,),
+                    _text('{"path": "a.png", "label": "ant"}\n{"path": "b.png", "label": 3, "x": [1]}'),
+                    _jsonl, prepare=_pictures),
+    "class-names": Target("a.txt", read_class_names, (SourceError,), _text("ant\nbee\tBee, a kind\n\n#3_x\n"), _lines),
+    "plan": Target("a.toml", _read_plan, (PlanError, DatasetError), _text(PLAN, SMALL_PLAN), _lines),
+    "draws": Target("a.json", read_draws, (DrawError, OverlapError), _draws, _change_draws),
+    "open-clip-config": Target("preprocess_cfg.json", _read_settings("open_clip"), (EncoderError,),
+                               _settings(OPEN_CLIP), _change_settings),
+    "transformers-config": Target("preprocessor_config.json", _read_settings("transformers"), (EncoderError,),
+                                  _settings(TRANSFORMERS), _change_settings),
+}  # fmt: skip
+"""Every reader, by name."""
