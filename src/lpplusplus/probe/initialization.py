@@ -7,8 +7,6 @@ whatever the image. On real features the start then falls below zero-shot. The r
 which is the default here; the published training-free results, which are above zero-shot, most likely come from it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.optimize
 import scipy.special
