@@ -13,8 +13,8 @@ import numpy as np
 ODD = [
     None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, -(2**63), 10**400, 0.5, 1e-320, 1e308, -1e308, 1e39, float("nan"),
     float("inf"), "", "0", "1", "a", "\0", "\ud800", "é", "x" * 600, "../x", "/", "{}", "<U9", "O", "V8", "F32", "I64",
-    "F64", "BF16", [], {}, [[]], [0], [1, 2], ["a", "b"], {"a": 1}, [None], [{}], "LPPlusPlus", "ZeroShot", "TipAdapter",
-    "embedded", "https://example.org/v1", {"solver": "lbfgs"}, {"foreign": "os.path"},
+    "F64", "BF16", [], {}, [[]], [0], [1, 2], ["a", "b"], {"a": 1}, [None], [{}], "LPPlusPlus", "ZeroShot",
+    "TipAdapter", "embedded", "https://example.org/v1", {"solver": "lbfgs"}, {"foreign": "os.path"},
 ]  # fmt: skip
 """Values that a reader does not expect where it finds them."""
 
@@ -171,7 +171,9 @@ def change_npy(content, rng):
     header, data = content[10:start].decode("latin-1").rstrip(), content[start:]
     action = rng.randrange(4)
     if action == 0:
-        dtype = rng.choice(("<f4", "<f8", "<f2", ">f4", "<i8", "|O", "<U3", "<U500", "|S4", "<c8", "|b1", "|V4", "<M8", ""))
+        dtype = rng.choice(
+            ("<f4", "<f8", "<f2", ">f4", "<i8", "|O", "<U3", "<U500", "|S4", "<c8", "|b1", "|V4", "<M8", "")
+        )
         at = header.find("'descr': ") + 9
         header = header[:at] + repr(dtype) + header[header.find(",", at) :]
     elif action == 1:
@@ -187,4 +189,3 @@ def change_npy(content, rng):
     text = header.encode("utf-8", "replace")
     text += b" " * (-(len(text) + 11) % 64) + b"\n"
     return content[:8] + struct.pack("<H", len(text) & 0xFFFF) + text + data
-

@@ -36,7 +36,7 @@ def fits(given):
     found.append(LPPlusPlus(recipe="paper", updates=20).fit(given[2][0], given[2][1], text=given[2][2]).coef_)
     found.append(TipAdapter().fit(given[0][0], given[0][1], text=given[0][2]).predict_proba(given[0][0]))
     F, y, T = given[2]
-    supports = [np.concatenate([np.flatnonzero(y == k)[start :: 10] for k in range(40)]) for start in range(4)]
+    supports = [np.concatenate([np.flatnonzero(y == k)[start::10] for k in range(40)]) for start in range(4)]
     quick = LPPlusPlus(recipe="paper", updates=10)
     return found + [one.coef_ for one in fit_many(F, y, supports, text=T, estimator=quick, n_jobs=2)]
 
@@ -159,7 +159,7 @@ def line(samples):
 
     Neighbouring samples are alike, so the error is that of the slopes of ten blocks' means.
     """
-    if len(samples) < 12:
+    if len(samples) < 20:
         return None, None, None, None
     times, sizes = np.array(samples).T
     kept = times >= times[0] + WARM_UP * (times[-1] - times[0])
@@ -178,9 +178,7 @@ def line(samples):
 def soak(seconds, *, threads=3, pause=0.5, between=3.0, patience=300.0, tell=lambda summary: None):
     """Run for some seconds; the summary. `tell` gets one now and then."""
     run = Soak(patience)
-    workers = [
-        threading.Thread(target=run.thread, args=(f"thread {i}", pause), daemon=True) for i in range(threads)
-    ]
+    workers = [threading.Thread(target=run.thread, args=(f"thread {i}", pause), daemon=True) for i in range(threads)]
     for worker in workers:
         worker.start()
     turn = 0

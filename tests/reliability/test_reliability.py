@@ -39,7 +39,7 @@ def test_changed_files_are_read_or_refused(name, tmp_path):
     target, rng = readers.TARGETS[name].start(), random.Random(0)
     try:
         seeds = target.seeds(tmp_path)
-        assert any([target.once(content) for content in seeds]), "no seed is read"
+        assert any(target.once(content) for content in seeds), "no seed is read"
         read = sum(target.once(target.mutate(rng.choice(seeds), rng)) for _ in range(200))
         assert 0 < read < 200, "changes are never noticed, or never get past the first check"
     finally:
@@ -78,7 +78,7 @@ def _features(seed):
         ("open-clip-config", lambda seed: b"[" * 99999),
         ("transformers-config", lambda seed: b'{"do_center_crop": true, "crop_size": 3}'),
         ("features", _features),
-        ("shard", lambda seed: re.sub(rb'(digest[^0-9a-f]{5})[0-9a-f]{10}', rb"\1\\\\ud800beef", seed)),
+        ("shard", lambda seed: re.sub(rb"(digest[^0-9a-f]{5})[0-9a-f]{10}", rb"\1\\\\ud800beef", seed)),
         ("draws", lambda seed: b"[{}]"),
         ("index", _index),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),
@@ -145,9 +145,11 @@ def test_a_service_that_misbehaves(monkeypatch, name):
 # Disks, kills, hours --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not (io_errors.compiler()), reason="needs Linux and a C compiler")
+@pytest.mark.skipif(sys.platform != "linux" or io_errors.compiler() is None, reason="needs Linux and a C compiler")
 @pytest.mark.parametrize(
-    "arguments", [("--most", "3", "embed", "bench draws"), pytest.param((), marks=pytest.mark.slow)], ids=["some", "all"]
+    "arguments",
+    [("--most", "3", "embed", "bench draws"), pytest.param((), marks=pytest.mark.slow)],
+    ids=["some", "all"],
 )
 def test_writes_that_fail(arguments):
     for result in program("io_errors", *arguments):

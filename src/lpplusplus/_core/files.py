@@ -39,7 +39,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _nameless(folder: Path) -> IO[bytes] | None:
-    """A new file without a name, which the system removes if this process is killed; None where there is no such thing."""
+    """A new file without a name, which is gone if this process is killed; None where the system has no such thing."""
     if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
         return None
     try:
