@@ -1,7 +1,7 @@
 """A folder of photos in, a classifier out: python examples/photos.py [TRAIN TEST [ENCODER]]
 
-TRAIN and TEST have one folder per class. Without them the program draws its own images, and needs no download. With
-photos of your own, name an encoder that knows the world, such as onnx:immich-app/ViT-B-32__openai.
+TRAIN and TEST have one folder per class; ENCODER is "embedded" unless named, such as clip. Without photos the program
+draws its own images. Neither needs a download.
 """
 
 from __future__ import annotations
@@ -37,4 +37,4 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as drawn:
             write_demo(Path(drawn, "train"), 8, seed=1)
             write_demo(Path(drawn, "test"), 10, seed=2)
-            main(Path(drawn, "train"), Path(drawn, "test"))
+            main(Path(drawn, "train"), Path(drawn, "test"), "drawings")

@@ -17,7 +17,7 @@ FORMS = [PrimalObjective, SpanObjective]
 def walk(form, solver, F, y, T, start, team=None, seen_by=None):
     """Logits of `F`, or of the images `seen_by`, losses and times along `solver`'s whole path from `start`."""
     extra = {} if team is None else {"team": team}
-    objective = form(Support.of(F, y, len(start.W), T), **extra)
+    objective = form(Support(F, y, len(start.W), T), **extra)
     logits, losses, times = [], [], []
     X = F if seen_by is None else seen_by
 

@@ -45,7 +45,7 @@ def places(encoder, images):
 
 
 def demo() -> Example:
-    """The embedded model's 24 classes in the shifted domain.
+    """The 24 classes of the model of drawings in the shifted domain.
 
     The authors' settings are for CLIP. This text tower is a quarter as wide and a sixth as deep and knows few words:
     sixteen random vectors confuse it, while a start at the template's words and a rate of 0.2 suit it.

@@ -37,7 +37,7 @@ def place(tmp_path_factory):
     import lpplusplus
 
     repository = folder / "hub" / f"models--{HUB_ID.replace('/', '--')}"
-    model = Path(lpplusplus.__file__).parent / "encoders" / "embedded_model"
+    model = Path(lpplusplus.__file__).parent / "encoders" / "drawings_model"
     shutil.copytree(model, repository / "snapshots" / COMMIT)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench_trees import LISTED, PAPER, SHIFTS, TEST, TRAIN, VAL, WNIDS, Trees
 from helpers import shared_data
 from lpplusplus.bench.datasets import DatasetError, ImageSplits, OverlapError, Part, catalog, find
-from lpplusplus.bench.datasets.features import read_feature_file
+from lpplusplus.bench.datasets.features import count_features, read_feature_file
 from lpplusplus.bench.datasets.leaks import check_files, check_rows
 from lpplusplus.bench.datasets.readers.base import safe_path
 from lpplusplus.bench.draw_task import draw_from
@@ -414,6 +414,9 @@ def test_feature_files(tmp_path, suffix):
         averaged = read_feature_file(path, prompt=prompt)
         np.testing.assert_allclose(averaged.text, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-6)
         assert averaged.prompt == "average"
+    every = read_feature_file(path, prompt="all")
+    np.testing.assert_array_equal(every.text, arrays["text"])
+    assert (every.prompt, every.classes) == ("all", found.classes)
     with pytest.raises(DatasetError, match=r"has prompts such as 'photo 0 of a \{\}', not 'photo 9'"):
         read_feature_file(path, prompt="photo 9")
 
@@ -436,6 +439,29 @@ def test_feature_files_with_splits_and_names_as_labels(tmp_path, suffix, words):
     assert found.prompt == ""
     task = draw_from(found, shots=1, seed=0)
     assert (task.validation_source, task.test_source) == ("val", "test")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("train", ["train", "pool"])
+def test_feature_files_with_an_array_for_each_split(tmp_path, suffix, train):
+    arrays = features()
+    images, labels = arrays.pop("images"), arrays.pop("labels")
+    for name, rows in ((train, slice(0, 8)), ("test", slice(8, 12))):
+        arrays |= {name: images[rows], f"{name}_labels": labels[rows]}
+    path = saved(tmp_path / f"f{suffix}", arrays)
+    found = read_feature_file(path)
+    assert (found.pool, found.val) == (False, None)
+    np.testing.assert_array_equal(found.train.rows, images[:8])
+    np.testing.assert_array_equal(found.test.labels, labels[8:])
+    assert count_features(path) == {"classes": 3, "train": 8, "test": 4}
+    task = draw_from(found, shots=1, seed=0)
+    assert (task.validation_source, task.test_source) == ("train", "test")
+    saved(path, arrays | {"test": images[:3]})
+    with pytest.raises(DatasetError, match="11 embeddings and 12 labels"):
+        read_feature_file(path)
+    saved(path, {name: array for name, array in arrays.items() if name != "test"})
+    with pytest.raises(DatasetError, match=r"splits .*test do not fit together"):
+        read_feature_file(path)
 
 
 @pytest.mark.parametrize(("change", "message"), [

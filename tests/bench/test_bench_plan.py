@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.plan import PlanError, parse_plan, read_plan, shipped_plans
 from lpplusplus.bench.run_cell import build
 
@@ -86,6 +87,22 @@ def test_groups_and_own_methods():
     assert build(cell).random_state == 1
 
 
+def test_a_method_or_a_group_without_validation():
+    content = {"datasets": ["demo"], "backbones": ["embedded"], "methods": ["GDA", "GDA, no validation"]}
+    plan = parse_plan(content, "plan.toml")
+    assert [(one.name, one.estimator, one.validation) for one in plan.methods] == [
+        ("GDA", "GDA", True),
+        ("GDA, no validation", "GDA", False),
+    ]
+    league = parse_plan(content | {"methods": ["league", "league, no validation"]}, "plan.toml").methods
+    half = len(league) // 2
+    for one, other in zip(league[:half], league[half:], strict=True):
+        assert (other.name, other.validation) == (f"{one.name}, no validation", False)
+        assert (other.estimator, other.parameters) == (one.estimator, one.parameters)
+    with pytest.raises(PlanError, match="no method 'Nobody'"):
+        parse_plan(content | {"methods": ["Nobody, no validation"]}, "plan.toml")
+
+
 def test_without_validation_nobody_gets_it():
     plan = parse_plan({**SMALL, "validation": "none"}, "plan.toml")
     assert not any(cell.validation for cell in plan.cells("a", "b"))
@@ -143,11 +160,12 @@ def test_files(tmp_path):
     [("LogisticRegression", {}, "no estimator"), ("LPPlusPlus", {"colour": 1}, "Invalid parameter 'colour'"),
      ("load", {}, "no estimator"), ("__version__", {}, "no estimator")],
 )  # fmt: skip
-def test_only_estimators_of_the_package_are_built(estimator, parameters, message):
+def test_a_wrong_estimator_is_refused_when_the_plan_is_read(estimator, parameters, message):
     entry = {"name": "x", "estimator": estimator, "parameters": parameters}
-    plan = parse_plan({**SMALL, "methods": ["x"], "method": [entry]}, "plan.toml")
+    with pytest.raises(PlanError, match=message):
+        parse_plan({**SMALL, "methods": ["x"], "method": [entry]}, "plan.toml")
     with pytest.raises(ValueError, match=message):
-        build(next(plan.cells("a", "b")))
+        build(Cell("a", "b", "x", 1, 1, estimator, parameters))
 
 
 def test_cells_have_the_keys_that_results_made_before_have():

@@ -21,6 +21,7 @@ from lpplusplus.bench.report.content import report_content
 from lpplusplus.bench.report.figures import make_figures
 from lpplusplus.bench.report.figures.descent import rate_figure, recorded_step
 from lpplusplus.bench.report.figures.drawing import method_styles
+from lpplusplus.bench.report.paired import difference
 from lpplusplus.bench.report.statistics import average, summarise
 from lpplusplus.bench.report.table import written
 from lpplusplus.bench.report.tables import make_tables
@@ -454,9 +455,8 @@ def test_the_lipschitz_point_is_of_the_same_descent():
     alone, beside = rate_figure(swept, ""), rate_figure([*swept, *other], "")
     points = [plot.figure.axes[0].lines[-1].get_ydata() for plot in (alone, beside)]
     mean = 100 * np.mean([one.accuracy for one in swept if one.cell.method == "GD (Lipschitz)"])
-    assert any(
-        np.allclose(line.get_ydata(), mean) for line in beside.figure.axes[0].lines if len(line.get_ydata()) == 1
-    )
+    heights = [np.asarray(line.get_ydata(), float) for line in beside.figure.axes[0].lines]  # matplotlib 3.8: objects
+    assert any(np.allclose(y, mean) for y in heights if len(y) == 1)
     assert np.array_equal(*points)
 
 
@@ -464,3 +464,38 @@ def test_entries_are_written_for_people():
     assert written(True, "yes") == "yes"
     assert written(1024000, "count") == "1 024 000"
     assert written(2.5, "mib") == "2.5 MiB"
+
+
+# One method against all others ---------------------------------------------------------------------------------------
+
+
+def test_paired_differences_are_those_of_scipys_paired_test(tmp_path):
+    """Mean and standard error follow from scipy's statistic; tasks that only one method has do not count."""
+    from scipy.stats import ttest_rel
+
+    rng = np.random.default_rng(3)
+    rows = [row("Mine", name, 4, seed, rng, level=60) for name in ("A", "B") for seed in range(1, 9)]
+    scores = summarise(rows[:-1])
+    ours, theirs = ({s: 100 * r.accuracy for r in rows[:-1] if r.cell.method == m for s in [r.cell.seed]} for m in "AB")
+    seeds = sorted(ours.keys() & theirs.keys())
+    test = ttest_rel([ours[s] for s in seeds], [theirs[s] for s in seeds])
+    found = difference([one for one in scores if one.method == "A"], [one for one in scores if one.method == "B"])
+    assert found.tasks == 7
+    assert found.mean / found.error == pytest.approx(test.statistic)
+    assert found.mean == pytest.approx(np.mean([ours[s] - theirs[s] for s in seeds]))
+    assert difference([], []) is None
+
+
+def test_tables_against_a_method(tmp_path):
+    rows = comparison(datasets=("EuroSAT", "Mine"), methods=["Zero-shot", "LP++ (default)"], shots=(1, 4), tasks=5)
+    results = Results(tmp_path)
+    for one in rows[:-1]:  # The last task of the default on the last set is missing.
+        results.add(one)
+    text = report(results, "markdown", against="LP++ (default)")
+    assert "### Difference from LP++ (default), mean over 1, 4 shots" in text
+    assert "### EuroSAT, RN50/openai: accuracy (difference from LP++ (default))" in text
+    line = next(line for line in text.splitlines() if line.startswith("| Zero-shot | −"))
+    assert line.count("±") == 3  # Two sets, and both together.
+    assert "Difference from" not in report(results, "markdown")
+    with pytest.raises(ValueError, match=r"no results of 'GDA'; methods with results: Zero-shot, LP\+\+ \(default\)"):
+        report(results, "json", against="GDA")

@@ -265,7 +265,7 @@ def test_a_shift_of_ones_own(tmp_path):
     (tmp_path / "birds" / "classnames.txt").write_text("".join(f"{k} {v}\n" for k, v in names.items()))
     plan = parse_plan(
         {
-            "datasets": ["birds", "birds_away"], "backbones": ["embedded"], "methods": ["Zero-shot"], "shots": [1],
+            "datasets": ["birds", "birds_away"], "backbones": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
             "tasks": 1,
             "dataset": {
                 "birds": {"folder": "birds", "reader": "imagenet", "train": "train", "test": "val",
@@ -365,7 +365,7 @@ def test_demo_pictures_to_rows(tmp_path):
     rows = results.rows()
     assert all(row.encode_seconds > 0 and row.test_images == 24 * 30 for row in rows)
     assert all(row.accuracy > 0.3 for row in rows)
-    data, _ = loader.load(plan, "demo", "embedded")
+    data, _ = loader.load(plan, "demo", "drawings")
     assert data.parts["train"].X.shape == (24, 1, 130)  # Only what the plan's tasks use.
 
 
@@ -408,7 +408,7 @@ def test_every_data_set_from_images_to_a_report(tmp_path):
     sets = [*PAPER, *SHIFTS]
     for name in sets:
         trees.make(name)
-    plan = parse_plan({"datasets": sets, "backbones": ["embedded"], "methods": ["Zero-shot", "LP++ (default)"],
+    plan = parse_plan({"datasets": sets, "backbones": ["drawings"], "methods": ["Zero-shot", "LP++ (default)"],
                        "shots": [1, 2], "tasks": 2}, "plan.toml")  # fmt: skip
     results = Results(tmp_path / "results")
     summary = run_plan(plan, results, DatasetLoader(tmp_path / "root", tmp_path / "features"), n_jobs=1)
@@ -435,10 +435,10 @@ def test_a_shift_is_answered_with_its_own_classes_only(tmp_path):
     trees = Trees(tmp_path / "root")
     for name in ("imagenet", "imagenet_a"):
         trees.make(name)
-    plan = parse_plan({"datasets": ["imagenet_a"], "backbones": ["embedded"], "methods": ["Zero-shot"], "shots": [1],
+    plan = parse_plan({"datasets": ["imagenet_a"], "backbones": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
                        "tasks": 1}, "plan.toml")  # fmt: skip
-    data, draws = DatasetLoader(tmp_path / "root", tmp_path / "features").load(plan, "imagenet_a", "embedded")
-    (cell,) = plan.cells("imagenet_a", "embedded")
+    data, draws = DatasetLoader(tmp_path / "root", tmp_path / "features").load(plan, "imagenet_a", "drawings")
+    (cell,) = plan.cells("imagenet_a", "drawings")
     support, test = (data.task(draws[1, 1])[purpose] for purpose in ("support", "test"))
     assert test.classes == tuple(support.classes[k] for k in data.columns) == ("n01440764", "n04356056")
     scores = test.rows @ support.text.T

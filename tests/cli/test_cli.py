@@ -23,8 +23,9 @@ import lpplusplus
 from commands import LPP, ask, complaint, environment, lpp, run, usage
 from lpplusplus import LPPlusPlus
 from lpplusplus.cli.app import app
-from lpplusplus.cli.train import METHODS
-from lpplusplus.encoders.embedded import FOLDER
+from lpplusplus.cli.train import METHODS, SUBJECTS
+from lpplusplus.encoders import templates
+from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 
@@ -78,7 +79,7 @@ def tiny(work):
 def other_encoder(work):
     """The embedded model with another tokenizer file: the same size, another model."""
     folder = work / "other"
-    shutil.copytree(FOLDER, folder)
+    shutil.copytree(FOLDERS["drawings"], folder)
     with open(folder / "textual" / "tokenizer.json", "a") as file:
         file.write("\n")
     return folder
@@ -97,6 +98,7 @@ def test_version_and_help():
     for command in ("demo", "train", "predict", "evaluate", "embed", "inspect", "encoders"):
         assert f" {command} " in helped
     assert "--template" in lpp("train", "-h")
+    assert ", ".join(f"@{name}" for name in templates.SUBJECTS) == SUBJECTS
 
 
 def commands(group, prefix=()):
@@ -311,7 +313,15 @@ def test_a_class_with_a_single_image_is_named(photos, tmp_path):
 
 def test_encoders():
     rows = ask("encoders")
-    assert [row["scheme"].split(":")[0] for row in rows] == ["embedded", "onnx", "open_clip", "https"]
+    assert [row["scheme"].split(":")[0] for row in rows] == [
+        "embedded",
+        "clip",
+        "clip-large",
+        "drawings",
+        "onnx",
+        "open_clip",
+        "https",
+    ]
     assert rows[0]["usable"] is True
     assert "demonstration model" in lpp("encoders")
 
@@ -530,7 +540,7 @@ def test_another_encoder_is_refused_and_a_moved_one_is_not(trained, work, other_
     made = ask("embed", work / "test", "-o", work / "other.features", "-e", f"onnx:{other_encoder}")
     assert made["encoder"] == f"onnx:{other_encoder}"
     assert "cannot be compared" in complaint("evaluate", model, work / "other.features")
-    shutil.copytree(FOLDER, work / "moved")
+    shutil.copytree(FOLDERS["drawings"], work / "moved")
     moved = ask("predict", model, work / "test", "--encoder", f"onnx:{work / 'moved'}")
     assert moved == ask("predict", model, work / "test")
 

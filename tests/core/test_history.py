@@ -66,6 +66,7 @@ def test_entries_that_are_not_numbers(content):
 def test_what_each_method_writes():
     X, y = np.eye(4), [0, 0, 1, 1]
     probe = LPPlusPlus(recipe="paper", updates=2).fit(X, y)._scalars_to_save()["history"]
-    assert list(probe) == ["update", "time", "loss", "validation_accuracy", "held_out_loss", "held_out_accuracy"]
+    held_out = ["held_out_time", "held_out_loss", "held_out_accuracy", "held_out_scale"]
+    assert list(probe) == ["update", "time", "loss", "validation_accuracy", *held_out]
     assert probe["update"] == [0, 1, 2]
     assert set(ZeroShot().fit(X, y)._scalars_to_save()["history"]) == {"columns", "notes"}

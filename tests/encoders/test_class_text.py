@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lpplusplus.encoders import Encoder, EncoderError
-from lpplusplus.encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts, fill
+from lpplusplus.encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts, fill, prompt_texts
+from lpplusplus.encoders.templates import SUBJECTS
 
 
 class Hashed(Encoder):
@@ -84,3 +85,25 @@ def test_a_class_without_an_embedding_is_named():
     with pytest.raises(EncoderError, match="hashed gives no usable embedding for class 'nothing'"):
         class_texts(Hashed(), ["cat", "nothing"])
     assert class_texts(Hashed(), []).shape == (0, 24)
+
+
+def test_prompts_one_by_one():
+    """Each template of each class; their mean is what `class_texts` gives, also across portions of the classes."""
+    encoder, names, templates = Hashed(), [f"bird {i}" for i in range(600)], ["a {}.", "the {}.", "{}"]
+    texts = prompt_texts(encoder, names, templates)
+    assert texts.shape == (3, 600, encoder.dim)
+    assert np.abs(texts[1, 555] - unit(encoder.embedding("the bird 555."))).max() < 1e-6
+    mean = np.stack([unit(rows) for rows in texts.sum(axis=0)])
+    assert np.abs(class_texts(encoder, names, templates) - mean).max() < 1e-6
+
+
+def test_subjects():
+    assert set(SUBJECTS) == {"photo", "satellite", "texture", "food", "pet", "car", "plane", "action", "medical"}
+    for subject, templates in SUBJECTS.items():
+        assert check_templates(f"@{subject}") == templates
+        assert len(set(templates)) == len(templates) >= 5
+        assert all(fill(template, "x").count("x") for template in check_templates(templates))
+    both = check_templates(["@food", "a dish of {}.", "a cake like {}."])
+    assert both == (*SUBJECTS["food"], "a cake like {}.")  # None twice.
+    with pytest.raises(ValueError, match=r"there are no templates '@fod': there are @photo, .*@food"):
+        check_templates("@fod")

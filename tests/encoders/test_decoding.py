@@ -345,3 +345,14 @@ def test_the_error_survives_copying():
     error = ImageError("a.jpg", "is empty.")
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert (twin.path, twin.reason, str(twin)) == ("a.jpg", "is empty.", "a.jpg: is empty.")
+
+
+@pytest.mark.parametrize("name", ["a.CR2", "a.nef", "a.dng", "a.ARW"])
+@pytest.mark.parametrize("content", [FILES["TIFF"], b"\0\0\0\x18ftypcrx " + bytes(64)], ids=["TIFF", "CR3"])
+def test_raw_photos_are_refused_with_advice(tmp_path, name, content):
+    """Many are TIFF files, of which Pillow would show the thumbnail; a JPEG by that name is still a JPEG."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ImageError, match=r"is a RAW photo\. Export them as JPEG"):
+        open_image(tmp_path / name)
+    (tmp_path / name).write_bytes(FILES["JPEG"])
+    assert open_image(tmp_path / name).size == PICTURE.size

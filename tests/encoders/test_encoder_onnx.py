@@ -347,15 +347,16 @@ def test_a_folder_wins_over_a_hub_id(copy, monkeypatch):
     assert open_encoder(f"onnx:{copy.parent.name}/copy").spec == f"onnx:{copy.parent.name}/copy"
 
 
-def test_the_embedded_encoder_is_a_folder_of_the_package(tiny, monkeypatch, tmp_path):
-    from lpplusplus.encoders import embedded
+@pytest.mark.parametrize("name", ["embedded", "drawings"])
+def test_a_packaged_encoder_is_a_folder_of_the_package(tiny, monkeypatch, tmp_path, name):
+    from lpplusplus.encoders import packaged
 
-    assert Path(lpplusplus.__file__).parent / "encoders/embedded_model" == embedded.FOLDER
-    monkeypatch.setattr(embedded, "FOLDER", tiny[0] / "a")
-    encoder = open_encoder("embedded")
-    assert encoder.spec == "embedded"
+    assert Path(lpplusplus.__file__).parent / f"encoders/{name}_model" == packaged.FOLDERS[name]
+    monkeypatch.setitem(packaged.FOLDERS, name, tiny[0] / "a")
+    encoder = open_encoder(name)
+    assert encoder.spec == name
     assert encoder.fingerprint == open_encoder(f"onnx:{tiny[0] / 'a'}").fingerprint
     assert encoder.encode_texts(["a cat"]).shape == (1, 32)
-    monkeypatch.setattr(embedded, "FOLDER", tmp_path / "missing")
+    monkeypatch.setitem(packaged.FOLDERS, name, tmp_path / "missing")
     with pytest.raises(EncoderError, match="reinstall lpplusplus"):
-        open_encoder("embedded")
+        open_encoder(name)

@@ -13,6 +13,7 @@ from lpplusplus._core.model_file import ModelFormatError
 from lpplusplus.encoders import MODULES, EncoderError
 from lpplusplus.encoders.class_text import class_texts
 from lpplusplus.encoders.pixels.decoding import ImageError
+from lpplusplus.encoders.templates import SUBJECTS
 from lpplusplus.images.classifier import ImageClassifier, SourceError
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder
@@ -319,6 +320,20 @@ def test_templates_are_averaged(photos):
     np.testing.assert_allclose(both, mean, atol=1e-6)
     with pytest.raises(ValueError, match="exactly once"):
         ImageClassifier(ToyEncoder(), template="no place").fit(photos)
+
+
+def test_images_decide_what_templates_are_worth(photos, tmp_path):
+    """LP++ is given every template, other methods their mean; a subject is saved as its sentences."""
+    templates = ["a {}.", "the {}!", "no {}?"]
+    clf = ImageClassifier(ToyEncoder(), template=templates).fit(photos)
+    prompts = np.stack([ImageClassifier(ToyEncoder(), template=t).fit(photos).class_text_ for t in templates])
+    expected = LPPlusPlus().fit(clf.support_.X, clf.support_.labels, text=prompts)
+    np.testing.assert_allclose(clf.classifier_.text_, expected.text_, atol=1e-6)
+    assert clf.look_into().measured  # Folds get every template, too.
+    plain = ImageClassifier(ToyEncoder(), template=templates, method=ZeroShot()).fit(photos)
+    np.testing.assert_allclose(plain.classifier_.text_, plain.class_text_, atol=1e-6)
+    ImageClassifier(ToyEncoder(), template="@pet").fit(photos).save(tmp_path / "pets.lpp")
+    assert ImageClassifier.load(tmp_path / "pets.lpp", encoder=ToyEncoder()).template == list(SUBJECTS["pet"])
 
 
 def test_validation_of_each_kind(photos, new_photos):

@@ -4,12 +4,22 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.model_selection import cross_val_predict
 
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus._core.folds import assign_folds
 from lpplusplus.images.embeddings import Embeddings
-from lpplusplus.images.insight import FOLDS, SAME_IMAGE, WEAK, doubtful_names, look_alikes, look_into
+from lpplusplus.images.insight import (
+    FOLDS,
+    SAME_IMAGE,
+    WEAK,
+    doubtful_names,
+    examine,
+    folds_of,
+    look_alikes,
+    look_into,
+)
 from tasks import small_task
 
 
@@ -65,6 +75,45 @@ def test_cross_validation_never_asks_about_an_image_it_was_trained_on(task):
     assert [one.accuracy for one in insight.weakest] == sorted(one.accuracy for one in insight.weakest)
     assert len(weakest) <= WEAK
     json.dumps(insight.as_dict(), allow_nan=False)
+
+
+def test_names_alone_and_examples_alone_are_asked_about_the_same_images(task):
+    """Leads and their standard errors, from scikit-learn's own cross-validation with the same folds."""
+    support, text = task
+    insight, answers = examine(fitted(support, text), support, text, None)
+    splits = [(np.flatnonzero(folds_of(support) != f), np.flatnonzero(folds_of(support) == f)) for f in range(FOLDS)]
+    alone = cross_val_predict(LPPlusPlus(alpha="none"), support.rows, support.labels, cv=splits)
+    right, other = answers.right.astype(float), (alone == support.labels).astype(float)
+    assert insight.accuracy == right.mean()
+    assert insight.examples_alone_accuracy == other.mean()
+    lead, error = insight.over_examples
+    assert lead == pytest.approx(right.mean() - other.mean())
+    assert error == pytest.approx((right - other).std() / np.sqrt(len(right)))
+    assert insight.over_names[0] == pytest.approx(insight.accuracy - insight.zero_shot_accuracy)
+    low, high = insight.interval
+    assert low < insight.accuracy < high
+    method = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+    np.testing.assert_allclose(insight.interval, (method.low, method.high), atol=1e-6)
+    np.testing.assert_allclose(answers.probabilities.sum(axis=1), 1, atol=1e-6)
+    for one in insight.confused:
+        wrong = (support.labels == one.truth) & (answers.probabilities.argmax(1) == support.classes.index(one.answer))
+        assert one.images == wrong.sum() > 0
+
+
+def test_labels_that_were_swapped_are_found():
+    """Three of 64 images get a wrong label; they are named, with the right one, and hardly anything else."""
+    rng = np.random.default_rng(5)
+    centres, y = rng.standard_normal((8, 32)), np.repeat(np.arange(8), 8)
+    F, text = centres[y] + 0.5 * rng.standard_normal((64, 32)), centres.astype(np.float32)
+    clean = gathered(F, y, list("abcdefgh"))
+    assert look_into(fitted(clean, text), clean, text, None).mislabelled == []
+    swapped, wrong = [3, 20, 45], y.copy()
+    wrong[swapped] = (wrong[swapped] + 3) % 8
+    support = gathered(F, wrong, list("abcdefgh"))
+    found = look_into(fitted(support, text), support, text, None).mislabelled
+    assert {(one.path, one.answer) for one in found} >= {(f"{i}.jpg", "abcdefgh"[y[i]]) for i in swapped}
+    assert len(found) <= len(swapped) + 1
+    assert all(one.label == support.labels[int(one.path.removesuffix(".jpg"))] for one in found)
 
 
 def test_labels_that_are_noise_are_not_learned():

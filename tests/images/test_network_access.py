@@ -14,7 +14,7 @@ from commands import complaint, lpp
 from embedding_service import embedding_service
 from hub_server import hub
 from lpplusplus.encoders import EncoderError, NetworkNeededError, open_encoder
-from lpplusplus.encoders.embedded import FOLDER
+from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.images import ImageClassifier
 from toy_images import make_folder
 
@@ -120,8 +120,8 @@ def test_commands(model, photos, service, tmp_path):
 
 
 def test_a_folder_on_this_machine_is_opened_but_no_share():
-    assert open_encoder(f"onnx:{FOLDER}", named_by="model.lpp").dim == 130
-    assert open_encoder("embedded", named_by="model.lpp").dim == 130
+    assert open_encoder(f"onnx:{FOLDERS['drawings']}", named_by="model.lpp").dim == 130
+    assert open_encoder("drawings", named_by="model.lpp").dim == 130
     for share in (r"\\server\share\clip", "//server/share/clip"):
         with pytest.raises(EncoderError, match=r"model\.lpp names .*network share"):
             open_encoder(f"onnx:{share}", named_by="model.lpp")
@@ -149,7 +149,7 @@ def opened(spec, *arguments, **environment):
 
 def test_a_hub_model_is_fetched_only_if_allowed(tmp_path):
     spec = f"onnx:someone/tiny@{COMMIT}"
-    with hub("someone/tiny", COMMIT, FOLDER) as (address, asked, fetched):
+    with hub("someone/tiny", COMMIT, FOLDERS["drawings"]) as (address, asked, fetched):
         settings = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": address}
         assert "not on this machine and is fetched from the Hugging Face hub" in opened(spec, **settings)[0]
         assert asked == []

@@ -11,8 +11,9 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lpplusplus.encoders.class_text import display_name
 from lpplusplus.images.sources import SourceError, from_folder, from_list, open_images, read_arrays, sample_shots
-from lpplusplus.images.sources.class_names import read_class_names
+from lpplusplus.images.sources.class_names import prompt_names, read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
 from toy_images import make_folder, toy_image
 
@@ -150,6 +151,94 @@ class TestFolder:
         indices = sample_shots(images.labels, 1)
         assert time.perf_counter() - start < 5
         assert len(images.classes) == len(set(images.names)) == len(indices) == 10_000
+
+    def test_parts_of_a_data_set(self, tmp_path):
+        """`train/`, `val/` and `test/` instead of classes: the one that is meant, and a word about the others."""
+        for part, count in (("train", 3), ("valid", 2), ("test", 1)):
+            touch(tmp_path, *(f"{part}/{label}/{i}.jpg" for label in ("cat", "dog") for i in range(count)))
+        touch(tmp_path, "README.md")
+        with pytest.warns(
+            UserWarning, match=rf"train/ is used, .*test, .*valid left aside.*lpp evaluate MODEL {tmp_path}"
+        ):
+            images = from_folder(tmp_path, part="train")
+        assert (len(images), images.classes, images.source) == (6, ("cat", "dog"), str(tmp_path / "train"))
+        with pytest.warns(UserWarning, match="valid/ is used"):
+            assert len(from_folder(tmp_path, part="val")) == 4
+        with pytest.warns(UserWarning, match="test/ is used"):
+            assert len(open_images(tmp_path, part="test")) == 2
+        with pytest.raises(SourceError, match=r"has test/ and train/ and valid/.*name one of them"):
+            from_folder(tmp_path)
+        assert len(from_folder(tmp_path, labels=False)) == 12
+
+    def test_parts_that_are_missing(self, tmp_path):
+        touch(tmp_path, "Training/a/1.jpg", "Training/b/1.jpg", "val/a/1.jpg")
+        with pytest.warns(UserWarning, match="val/ is used"):
+            assert len(from_folder(tmp_path, part="test")) == 1  # There is no better.
+        touch(tmp_path / "x", "train/a/1.jpg", "train/b/1.jpg", "test/a/1.jpg")
+        with pytest.raises(SourceError, match="has test/ and train/"):
+            from_folder(tmp_path / "x", part="val")
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("train/1.jpg", "test/1.jpg"),
+            ("train/1.jpg", "bus/1.jpg"),
+            ("train/express/1.jpg", "bus/1.jpg"),
+            ("train/a/1.jpg", "train/2.jpg", "test/b/1.jpg"),
+        ],
+    )
+    def test_classes_that_are_called_like_parts(self, tmp_path, names):
+        images = from_folder(touch(tmp_path, *names), part="train")
+        assert set(images.classes) == {name.partition("/")[0] for name in names}
+
+    def test_a_folder_around_the_classes(self, tmp_path):
+        touch(tmp_path, "photos/a/1.jpg", "photos/b/1.jpg")
+        assert from_folder(tmp_path, part="train").classes == ("a", "b")
+        assert from_folder(tmp_path, part="test").classes == ("photos",)  # One class, in views of its own, to test.
+
+    def test_raw_photos_are_left_out_with_advice(self, tmp_path):
+        touch(tmp_path, "a/1.jpg", "a/1.CR2", "b/1.jpg", "b/2.nef", "b/3.dng")
+        with pytest.warns(UserWarning, match=r"3 RAW photo\(s\) are left out, .*1\.CR2 first\. Export them as JPEG"):
+            images = from_folder(tmp_path)
+        assert (len(images), images.ignored) == (2, 3)
+        with pytest.raises(SourceError, match=r"without images: 'c'.*4 RAW photo\(s\)"):
+            from_folder(touch(tmp_path, "c/1.ARW"))
+
+    def test_images_beside_their_list(self, tmp_path):
+        with pytest.raises(SourceError, match=r"name the list that says what they show: .*labels\.csv"):
+            from_folder(touch(tmp_path, "1.jpg", "2.jpg", "labels.csv"))
+
+
+class TestPromptNames:
+    @pytest.mark.parametrize(
+        ("labels", "names"),
+        [
+            (["001.Black_footed_Albatross", "150.Sage_Thrasher"], ["black footed albatross", "sage thrasher"]),
+            (["n02085620-Chihuahua", "n02085936-Maltese_dog"], ["chihuahua", "maltese dog"]),
+            (["747-400", "707-320", "A300B4", "737-MAX"], ["747-400", "707-320", "A300B4", "737-MAX"]),
+            (["2012 Audi S4", "2011 BMW X3"], ["2012 Audi S4", "2011 BMW X3"]),
+            (["1-cat", "2-dog", "3-bus"], ["cat", "dog", "bus"]),
+            (["0 cat", "1 dog"], ["cat", "dog"]),
+            (["1-cat", "3-dog"], ["1-cat", "3-dog"]),
+            (["007", "12"], ["007", "12"]),
+            (["001.cat", "002.cat", "003.dog"], ["001.cat", "002.cat", "dog"]),
+            (["Great_Tit", "BMW_X3", "McLaren_F1"], ["great tit", "BMW X3", "McLaren F1"]),
+            (["Robin", "Wren"], ["Robin", "Wren"]),
+            (["05_鳥", "3d_printer"], ["鳥", "3d printer"]),
+        ],
+    )
+    def test_what_only_a_computer_needs_is_left_out(self, tmp_path, labels, names):
+        images = from_folder(touch(tmp_path, *(f"{label}/1.jpg" for label in labels)))
+        assert set(images.classes) == set(labels)  # Labels stay.
+        assert dict(zip(images.classes, images.names, strict=True)) == dict(zip(labels, names, strict=True))
+
+    @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=6, unique=True))
+    def test_never_fewer_names_than_the_plain_ones(self, labels):
+        names = prompt_names(labels)
+        plain = [display_name(label) for label in labels]
+        assert list(names) == labels
+        assert len(set(names.values())) >= len(set(plain))
+        assert all(name or not display_name(label) for label, name in names.items())
 
 
 class TestManifest:

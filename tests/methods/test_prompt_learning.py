@@ -813,7 +813,7 @@ def gains(held, shots, seed):
 
 @pytest.mark.parametrize("shots", [4, 16])
 def test_each_method_beats_zero_shot_in_the_demonstrations_shifted_domain(shots, demo):
-    """The embedded model's own task, its weights in torch; 960 held-out images."""
+    """The own task of the model of drawings, its weights in torch; 960 held-out images."""
     first = prompt_examples.FIRST_SEED
     runs = [gains(demo, shots, seed) for seed in range(first, first + 6)]
     assert 0.5 < runs[0][0] < 0.7
@@ -837,9 +837,9 @@ def test_each_method_beats_zero_shot_where_the_words_are_the_problem(shots, seed
         assert left < 0.95, name
 
 
-def test_the_embedded_model_in_torch_is_the_embedded_model(demo):
+def test_the_model_of_drawings_in_torch_is_the_model_of_drawings(demo):
     """Every tower, against onnxruntime; and the text tower from embedded words, whose attention masks padding."""
-    ours, shipped = demo.example.encoder, open_encoder("embedded")
+    ours, shipped = demo.example.encoder, open_encoder("drawings")
     rng = np.random.default_rng(0)
     batch = list(rng.standard_normal((5, 3, 64, 64), np.float32))
     assert np.allclose(ours.encode_prepared(batch), shipped.encode_prepared(batch), atol=1e-5)

@@ -49,7 +49,7 @@ def test_alpha_and_intercept_flow_as_in_block_mm(form, monkeypatch):
     monkeypatch.setattr(flow_module, "times", lambda end, direct: tuple(np.geomspace(1e-3, end, 4000)))
     moved = []
     for solver in (BlockMM(15_000, tau_w=50.0, tau_alpha=800.0), Flow()):
-        objective = form(Support.of(F, y, 6, T))
+        objective = form(Support(F, y, 6, T))
         point = objective.at(start)
         solver.run(objective, point, lambda iterate: False)
         moved.append((point.alpha - start.alpha, point.intercept - start.intercept))
@@ -62,7 +62,7 @@ def test_ends_where_300_updates_end():
     X, y, T = small_task(19, 4, 64, seed=1, n_extra=500)
     F, y, X = X[:100], y[:100], X[100:]
     slow = LPPlusPlus(recipe="paper").fit(F, y, text=T)
-    fast = LPPlusPlus(selection="last", updates=300).fit(F, y, text=T)
+    fast = LPPlusPlus(metric="none", selection="last", updates=300).fit(F, y, text=T)
     assert fast.n_updates_ == 6
     assert fast.history_.time[-1] == pytest.approx(300 * 10 / 11)
     assert np.mean(slow.predict(X) == fast.predict(X)) > 0.94

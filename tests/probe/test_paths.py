@@ -52,22 +52,18 @@ def test_any_cycle(form, cycle):
 
 @pytest.mark.parametrize("D", [20, 170, 500], ids=["small", "fewer than images", "more than images"])
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("shared", [False, True], ids=["its own", "from that of all"])
-def test_curvature_of_a_fold(D, workers, shared):
-    """The moment of a fold's complement is that of all images less that of those left out."""
-    F, y, T = small_task(10, 40, D, seed=2)
-    rows = ((0, 30), (110, 400))
-    rest = np.concatenate([F[a:b] for a, b in rows])
+def test_curvature_of_a_support(D, workers):
+    """Spectrum and text energy, from whichever of the two Gram matrices is smaller."""
+    F, y, T = small_task(10, 32, D, seed=2)
     with ThreadPoolExecutor(1) as pool:
         team = Team(workers, pool if workers > 1 else None)
-        whole = Support.of(F, y, 10, T)
-        fold = Support(F, y, 10, T, rows, moment_of_all=whole.moment(team) if shared else None)
-        objective = PrimalObjective(fold, team=team)
-        eigenvalues = np.linalg.svd(rest, compute_uv=False)[:20] ** 2 / len(rest)
+        support = Support(F, y, 10, T)
+        objective = PrimalObjective(support, team=team)
+        eigenvalues = np.linalg.svd(F, compute_uv=False)[:20] ** 2 / len(F)
         assert objective.spectrum.values[0] == pytest.approx(eigenvalues[0], rel=1e-9)
         assert np.all(objective.spectrum.values[:20] <= eigenvalues * (1 + 1e-9))
-        assert np.allclose(objective.score_energy, ((rest @ T.T) ** 2).mean(axis=0), rtol=1e-10)
-        assert np.allclose(fold.moment(team), rest.T @ rest)
+        assert np.allclose(objective.score_energy, ((F @ T.T) ** 2).mean(axis=0), rtol=1e-10)
+        assert np.allclose(support.moment(team), F.T @ F)
 
 
 @pytest.mark.parametrize("cycle", [(10, 1), (2, 3)])
@@ -79,7 +75,7 @@ def test_logits_held_over_steps_on_alpha_change_nothing(cycle, bias, monkeypatch
     solver, start = BlockMM(60, cycle), start_of(F, y, T, intercept)
     expected, losses, _ = walk(SpanObjective, solver, F, y, T, start)  # Holds nothing: its logits are coordinates.
     monkeypatch.setattr("lpplusplus.probe.objective.support.rows_per_chunk", lambda classes: 16)
-    objective = PrimalObjective(Support.of(F, y, 19, T))
+    objective = PrimalObjective(Support(F, y, 19, T))
     assert 0 < len(objective._held) < len(objective._chunks)
     with ThreadPoolExecutor(1) as pool:
         for team in (Team(1), Team(2, pool)):
@@ -100,7 +96,7 @@ def test_logits_are_not_searched_for_large_ones_while_they_cannot_be(form, large
     monkeypatch.setattr("lpplusplus._core.backend.largest", lambda z: searched.append(np.abs(z).max()) or searched[-1])
     paths, searches = [], []
     for measured in (False, True):
-        objective = form(Support.of(F, y, 5, T))
+        objective = form(Support(F, y, 5, T))
         if measured:
             objective.start_odometer()
         path = []
@@ -125,7 +121,7 @@ def test_a_bound_on_logits_is_not_used_where_it_does_not_hold(form, way):
     F, y, T = small_task(5, 3, 24, seed=3)
     F, T = F.astype(np.float32), T.astype(np.float32)  # Where exp(100) is infinite.
     start = start_of(F, y, T)
-    objective, plain = (form(Support.of(F, y, 5, T)) for _ in range(2))
+    objective, plain = (form(Support(F, y, 5, T)) for _ in range(2))
     objective.start_odometer()
     point, far = objective.at(start), objective.at(Weights(start.W * 100, start.alpha * 100, None))
     expected = plain.evaluate(far).loss
@@ -240,7 +236,7 @@ def test_first_alpha_step_of_the_released_code_sums_ten_gradients():
     path = released_loop(F, y, T, b0, iterations=10)
     total = sum(gradients(F, one_hot(y, 4), T, W, a, b)[1] for W, b, a in path[:10])
     expected = path[0][2] - total / gamma_alpha(F, T, 16.0)
-    objective = SpanObjective(Support.of(F, y, 4, T))
+    objective = SpanObjective(Support(F, y, 4, T))
     seen = []
 
     def observe(iterate):

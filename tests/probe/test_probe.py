@@ -43,7 +43,8 @@ def test_check_estimator(recipe):
 def test_every_solver_lowers_the_loss(task, solver, alpha):
     F, y, T = task
     rate = {"learning_rate": 0.01} if solver == "adam" else {}
-    probe = LPPlusPlus(solver=solver, alpha=alpha, selection="last", updates=40, **rate).fit(F, y, text=T)
+    shared = {"metric": "none", "selection": "last", "updates": 40}
+    probe = LPPlusPlus(solver=solver, alpha=alpha, **shared, **rate).fit(F, y, text=T)
     assert probe.history_.loss[-1] < probe.history_.loss[0]
     assert probe.score(F, y) > 0.9
     if alpha == "none":
@@ -51,7 +52,7 @@ def test_every_solver_lowers_the_loss(task, solver, alpha):
         assert np.allclose(probe.coef_, probe.prototypes_)
     else:
         assert probe.alpha_.shape == (6,)
-        moved = np.abs(probe.alpha_ - LPPlusPlus(updates=0).fit(F, y, text=T).alpha_).max()
+        moved = np.abs(probe.alpha_ - LPPlusPlus(metric="none", updates=0).fit(F, y, text=T).alpha_).max()
         assert (moved > 0) == (alpha == "learned")
         assert np.allclose(probe.coef_, probe.prototypes_ + probe.alpha_[:, None] * T)
 
@@ -82,7 +83,7 @@ def test_a_cycle_without_alpha_leaves_it_alone(task):
 def test_constants_and_starts_reach_the_solver(shape):
     F, y, T = small_task(*shape, seed=4)
     chosen = {"tau_w": 2.0, "tau_alpha": 4.0, "alpha_init": "per-class", "updates": 60, "cycle": (3, 2)}
-    probe = LPPlusPlus(solver="block-mm", selection="last", **chosen).fit(F, y, text=T)
+    probe = LPPlusPlus(solver="block-mm", metric="none", selection="last", **chosen).fit(F, y, text=T)
     W, alpha = algorithm_1(F, y, T, **chosen)[-1]
     assert np.abs(probe.decision_function(F) - logits(F, T, W, alpha)).max() < 1e-9
     assert np.allclose(probe.alpha_, alpha, atol=1e-9)
@@ -94,7 +95,7 @@ def test_adam_step_by_hand(task):
 
     F, y, T = task
     start, one = (
-        LPPlusPlus(solver="adam", learning_rate=0.5, selection="last", updates=u).fit(F, y, text=T) for u in (0, 1)
+        LPPlusPlus(recipe="paper", solver="adam", learning_rate=0.5, updates=u).fit(F, y, text=T) for u in (0, 1)
     )
     g = gradients(F, y, start.prototypes_, start.alpha_, T)
     assert np.allclose(one.alpha_, start.alpha_ - 0.5 * np.sign(g.alpha), atol=1e-4)
@@ -148,17 +149,17 @@ def test_learning_rate_grid_picks_the_best_on_validation():
 
 def test_updates_0_is_the_training_free_classifier(task):
     F, y, T = task
-    probe = LPPlusPlus(updates=0).fit(F, y, text=T)
+    probe = LPPlusPlus(metric="none", updates=0).fit(F, y, text=T)
     sums = np.stack([F[y == k].sum(axis=0) for k in range(6)])
     alpha = 250 * np.mean([(F[y == k] @ T[k]).mean() for k in range(6)])
     assert np.allclose(probe.coef_, sums + alpha * T)
-    each = LPPlusPlus(updates=0, alpha_init="per-class").fit(F, y, text=T)
+    each = LPPlusPlus(metric="none", updates=0, alpha_init="per-class").fit(F, y, text=T)
     assert np.allclose(each.alpha_, [250 * (F[y == k] @ T[k]).mean() for k in range(6)])
-    assert np.allclose(LPPlusPlus(updates=0, alpha_init=1).fit(F, y, text=T).alpha_, 1)
-    random = LPPlusPlus(updates=0, alpha_init="random", w_init="random").fit(F, y, text=T)
+    assert np.allclose(LPPlusPlus(metric="none", updates=0, alpha_init=1).fit(F, y, text=T).alpha_, 1)
+    random = LPPlusPlus(metric="none", updates=0, alpha_init="random", w_init="random").fit(F, y, text=T)
     assert not np.allclose(random.prototypes_, sums)
     assert random.alpha_.std() > 10
-    both = LPPlusPlus(updates=0, alpha_init="random", intercept=True).fit(F, y, text=T)
+    both = LPPlusPlus(metric="none", updates=0, alpha_init="random", intercept=True).fit(F, y, text=T)
     assert abs(np.corrcoef(both.alpha_, both.intercept_)[0, 1]) < 0.9
 
 
@@ -172,7 +173,7 @@ def test_auto_selection(task):
     assert LPPlusPlus(selection="last").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "last"
     one = np.concatenate([[np.flatnonzero(y == 0)[0]], np.flatnonzero(y != 0)])
     single = LPPlusPlus().fit(F[one], y[one], text=T)
-    assert single.selection_ == "last"
+    assert single.selection_ == "support-loss"
     assert single.history_.time[-1] == pytest.approx(300 * 10 / 11)
     with pytest.raises(ValueError, match="two examples per class"):
         LPPlusPlus(selection="cross-validation").fit(F[one], y[one], text=T)
@@ -203,7 +204,8 @@ def test_a_class_with_text_and_no_example_keeps_its_text_score(task):
     probe = LPPlusPlus().fit(F[present], y[present], text=T, classes=range(6))
     assert probe.selection_ == "cross-validation"
     start = LPPlusPlus(updates=0).fit(F[present], y[present], text=T, classes=range(6))
-    assert np.allclose(probe.coef_[4], start.alpha_[4] * T[4])
+    scale = probe.history_.held_out_scale[np.argmin(probe.history_.held_out_loss)]
+    assert np.allclose(probe.coef_[4], scale * start.alpha_[4] * T[4])
     assert np.allclose(start.prototypes_[4], 0)
     assert not np.allclose(probe.coef_[3], start.coef_[3])
     with pytest.raises(ValueError, match=r"class 4 has neither examples nor text.*pass text="):

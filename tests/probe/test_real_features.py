@@ -15,8 +15,12 @@ from lpplusplus import LinearProbe, LPPlusPlus, TipAdapter, TipAdapterF, ZeroSho
 SEEDS, HUNDRED = range(1, 11), range(1, 101)
 EXPECTED = {
     "zero-shot": (ZeroShot(), False, [69.1, 69.0, 68.9, 68.5, 66.8]),
-    "start, one α for all classes": (LPPlusPlus(updates=0), False, [71.9, 74.6, 78.7, 83.5, 87.0]),
-    "start, one α per class": (LPPlusPlus(updates=0, alpha_init="per-class"), False, [42.6, 47.9, 54.6, 62.8, 73.5]),
+    "start, one α for all classes": (LPPlusPlus(metric="none", updates=0), False, [71.9, 74.6, 78.7, 83.5, 87.0]),
+    "start, one α per class": (
+        LPPlusPlus(metric="none", updates=0, alpha_init="per-class"),
+        False,
+        [42.6, 47.9, 54.6, 62.8, 73.5],
+    ),
     'recipe="paper"': (LPPlusPlus(recipe="paper"), True, [84.5, 87.5, 90.9, 93.2, 94.9]),
     'recipe="released"': (LPPlusPlus(recipe="released"), True, [81.8, 86.6, 90.3, 94.1, 95.9]),
 }
@@ -41,7 +45,7 @@ def test_the_published_table(rn50, column):
 
 @pytest.mark.parametrize("shots", whurs19.SHOTS)
 def test_flow_at_the_same_time_is_as_accurate_as_300_updates(rn50, shots):
-    flow = mean(rn50, shots, LPPlusPlus(selection="last", updates=300))
+    flow = mean(rn50, shots, LPPlusPlus(metric="none", selection="last", updates=300))
     assert abs(flow - mean(rn50, shots, LPPlusPlus(recipe="paper"))) <= 0.5
 
 
@@ -73,7 +77,7 @@ def test_predictions_agree_with_block_mm(rn50):
         support, _, (X_test, _) = whurs19.task(rn50, shots, 1)
         fast, slow = (
             LPPlusPlus(**p).fit(*support, text=rn50.text).predict(X_test)
-            for p in ({"selection": "last", "updates": 300}, {"recipe": "paper"})
+            for p in ({"metric": "none", "selection": "last", "updates": 300}, {"recipe": "paper"})
         )
         assert np.mean(fast == slow) >= 0.98
 
@@ -86,7 +90,7 @@ def test_the_shortest_steps_of_a_long_walk_are_not_needed(rn50, shots, monkeypat
     support, _, (X_test, _) = whurs19.task(rn50, shots, 1)
 
     def fit():
-        return LPPlusPlus(selection="last").fit(*support, text=rn50.text)
+        return LPPlusPlus(metric="none", selection="last").fit(*support, text=rn50.text)
 
     direct = fit()
     monkeypatch.setattr(flow, "NOT_NEEDED", 0)

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 
 from helpers import start_of, walk
 from lpplusplus import LPPlusPlus
 from lpplusplus._core.folds import assign_folds
-from lpplusplus.probe import counting
-from lpplusplus.probe.cross_validation import Record, best_stop
-from lpplusplus.probe.objective import PrimalObjective, loss
+from lpplusplus.probe import counting, cross_validation, fit
+from lpplusplus.probe.cross_validation import SCALES, Record, judge
+from lpplusplus.probe.objective import PrimalObjective
 from lpplusplus.probe.solvers import Flow
 from tasks import small_task
 
@@ -61,86 +62,185 @@ def test_folds_are_fair():
         assert per_fold.max() < (y == label).sum()  # Never all of a class at once.
 
 
-def test_loss_may_not_buy_confidence_with_accuracy():
-    """Held-out loss falls all the way, but after the third iterate a fifth of the images turn wrong."""
-    losses = np.tile(np.array([[5.0], [4.0], [3.0], [2.0], [1.0]]), (1, 200))
-    hits = np.ones((5, 200))
-    assert best_stop(Record(losses, hits)) == 4
-    hits[3:, :40] = 0
-    assert best_stop(Record(losses, hits)) == 2
-    hits[3:, 1:] = 1  # One image is noise.
-    assert best_stop(Record(losses, hits)) == 4
+def judged(path, y):
+    """Loss at the best temperature and that factor, for each of the logits (iterates, n, K), by plain means.
+
+    As if one image more had been held out whose label is any class with the same probability.
+    """
+    factors = 2.0 ** np.arange(-3, 5)
+    table = np.empty((len(path), len(factors)))
+    for i, z in enumerate(path):
+        for j, factor in enumerate(factors):
+            logs = -scipy.special.log_softmax(factor * z, axis=1)
+            own = logs[np.arange(len(y)), y]
+            table[i, j] = (own.sum() + logs.mean()) / (len(y) + 1)
+    lowest, scales = [], []
+    for row in table:
+        j = int(np.clip(row.argmin(), 1, len(factors) - 2))
+        parabola = np.polynomial.Polynomial.fit([-1, 0, 1], row[j - 1 : j + 2], 2, domain=[-1, 1])
+        bottom = parabola.deriv().roots()
+        at = float(np.clip(bottom[0], -1, 1))
+        lowest.append(parabola(at))
+        scales.append(factors[j] * 2.0**at)
+    return np.array(lowest), np.array(scales)
+
+
+def scores_at_all_temperatures(path, y):
+    """The record of these logits (iterates, n, K)."""
+    z = np.array(path)[:, None] * np.array(SCALES)[:, None, None]
+    rows = np.arange(len(y))
+    losses = scipy.special.logsumexp(z, axis=3) - z[:, :, rows, y]
+    return Record(np.zeros(len(path)), losses, z[:, 3].argmax(axis=2) == y, z[:, 3, rows, y] - z[:, 3].mean(axis=2))
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0])
+def test_the_best_temperature_is_that_of_an_exact_search(sharpness):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 400)
+    z = sharpness * (2 * np.eye(5)[y] + rng.standard_normal((400, 5)))
+    judgement = judge(scores_at_all_temperatures([z], y))
+
+    def loss_at(log_scale):
+        logs = -scipy.special.log_softmax(np.exp(log_scale) * z, axis=1)
+        return (logs[np.arange(400), y].sum() + logs.mean()) / 401
+
+    exact = scipy.optimize.minimize_scalar(loss_at, bounds=(-4, 4), method="bounded")
+    assert judgement.scales[0] == pytest.approx(np.exp(exact.x), rel=0.1)
+    assert judgement.losses[0] * 401 / 400 == pytest.approx(exact.fun * 401 / 400, abs=0.02)
+
+
+def test_growing_logits_are_no_reason_to_go_on():
+    """The second iterate has the logits of the first times three: more certain, and no better."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 4, 300)
+    z = 0.5 * (np.eye(4)[y] + 0.7 * rng.standard_normal((300, 4)))
+    worse = 3 * (z + 0.15 * rng.standard_normal(z.shape))
+    record = scores_at_all_temperatures([z, 3 * z, worse], y)
+    assert record.losses[:, 3].mean(axis=1)[0] > record.losses[:, 3].mean(axis=1)[2]  # Plain loss would go on.
+    judgement = judge(record)
+    assert judgement.losses[0] == pytest.approx(judgement.losses[1], abs=0.02)
+    assert judgement.scales[0] == pytest.approx(3 * judgement.scales[1], rel=0.1)
+    assert judgement.losses[2] > max(judgement.losses[:2]) + 0.02
+
+
+def test_a_few_right_answers_do_not_make_certain():
+    """Ten held-out images, all right by far: the probability of a mistake stays about one in ten."""
+    y = np.arange(10) % 2
+    judgement = judge(scores_at_all_temperatures([20.0 * np.eye(2)[y]], y))
+    p = scipy.special.expit(20 * judgement.scales[0])
+    assert 0.85 < p < 0.99
 
 
 @pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12)], ids=str)
 def test_cross_validation_against_folds_fitted_by_hand(shape):
     """Held-out losses along the path equal those of probes fitted on each fold's complement."""
     F, y, T = small_task(*shape, seed=1)
-    probe = LPPlusPlus(solver="block-mm", updates=40, selection="cross-validation", random_state=3).fit(F, y, text=T)
+    parameters = {"recipe": "paper", "updates": 40}
+    probe = LPPlusPlus(**parameters, selection="cross-validation", random_state=3).fit(F, y, text=T)
     folds = assign_folds(y, 4, np.random.default_rng(3))
     assert np.ptp(np.bincount(folds)) <= 1
     assert all(len(set(folds[y == k])) == 4 for k in range(5))
-    held_out, hits = np.zeros((2, 41, len(y)))
+    path = np.zeros((41, len(y), 5))
     for fold in range(4):
         out = folds == fold
         for j in range(41):
             part = LPPlusPlus(recipe="paper", updates=j).fit(F[~out], y[~out], text=T)
-            held_out[j, out] = [loss(F[[i]], y[[i]], part.coef_) for i in np.flatnonzero(out)]
-            hits[j, out] = part.predict(F[out]) == y[out]
-    assert np.allclose(probe.history_.held_out_loss, held_out.mean(axis=1), atol=1e-10)
-    assert np.allclose(probe.history_.held_out_accuracy, hits.mean(axis=1))
-    assert probe.n_updates_ == best_stop(Record(held_out, hits))
+            path[j, out] = part.decision_function(F[out])
+    losses, scales = judged(path, y)
+    assert np.allclose(probe.history_.held_out_loss, losses, atol=1e-10)
+    assert np.allclose(probe.history_.held_out_scale, scales, atol=1e-7)
+    assert np.allclose(probe.history_.held_out_accuracy, (path.argmax(axis=2) == y).mean(axis=1))
+    # Four thirds as far: the whole support has four thirds of the images of a fold's complement.
+    assert probe.n_updates_ == min(40, round(losses.argmin() * 4 / 3))
     direct = LPPlusPlus(recipe="paper", updates=probe.n_updates_).fit(F, y, text=T)
-    assert np.allclose(probe.coef_, direct.coef_, atol=1e-9)
+    assert np.allclose(probe.coef_, scales[losses.argmin()] * direct.coef_, atol=1e-7)
+    assert np.allclose(probe.alpha_, scales[losses.argmin()] * direct.alpha_, atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12), (10, 40, 64)], ids=str)
+def whitened(F, y, T, X=None):
+    """Images and text in the within-class metric, by the symmetric root: any root walks the same path."""
+    means = np.stack([F[y == k].mean(axis=0) for k in range(y.max() + 1)])
+    residuals = F - means[y]
+    values, vectors = np.linalg.eigh(residuals.T @ residuals)
+    A = vectors / np.sqrt(1 + values * len(values) / values.sum()) @ vectors.T
+    return F @ A, T @ np.linalg.inv(A), None if X is None else X @ A
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 24), (5, 20, 12), (10, 40, 64), (5, 4, 80)], ids=str)
 @pytest.mark.parametrize("wrong", [0, 0.3], ids=["right labels", "some wrong"])
 def test_the_default_against_folds_walked_by_hand(shape, wrong):
-    """A fold of 30 images or more ends when three time points in a row are two standard errors above the best so far.
+    """Each fold in the metric of its own complement.
 
-    The shortest walk ends the record.
+    A fold of 30 images or more ends when three time points in a row are two standard errors above the best so far. The
+    shortest walk ends the record.
     """
     F, y, T = small_task(*shape, seed=1)
     rng = np.random.default_rng(0)
     some = rng.random(len(y)) < wrong
     y[some] = rng.permutation(y[some])
-    probe = LPPlusPlus(random_state=3).fit(F, y, text=T)
+    probe = LPPlusPlus(random_state=3, alpha_init="shared").fit(F, y, text=T)
     folds = assign_folds(y, 4, np.random.default_rng(3))
-    losses, hits = [], []
+    paths = []
     for fold in range(4):
         out = folds == fold
-        start = start_of(F[~out], y[~out], T)
-        path, _, _ = walk(PrimalObjective, Flow(30_000), F[~out], y[~out], T, start, seen_by=F[out])
-        logs = path - scipy.special.logsumexp(path, axis=2, keepdims=True)
-        losses.append(-logs[:, np.arange(out.sum()), y[out]])
-        hits.append(path.argmax(axis=2) == y[out])
+        rest, text, seen = whitened(F[~out], y[~out], T, F[out])
+        start = start_of(rest, y[~out], text)
+        path, _, times = walk(PrimalObjective, Flow(120_000), rest, y[~out], text, start, seen_by=seen)
         if out.sum() >= 30:
-            worse = []
-            for n in range(len(path)):
-                excess = losses[-1][n] - losses[-1][np.argmin(losses[-1][: n + 1].sum(axis=1))]
+            record, worse = scores_at_all_temperatures(path, y[out]), []
+            at_best = [row[row.mean(axis=1).argmin()] for row in record.losses]
+            for n, losses in enumerate(at_best):
+                excess = losses - min(at_best[: n + 1], key=np.sum)
                 worse.append(excess.mean() > 2 * excess.std() / np.sqrt(out.sum()))
             ends = [n for n in range(3, len(path) + 1) if all(worse[n - 3 : n])]
-            losses[-1] = losses[-1][: min(ends, default=None)]
-    shortest = min(map(len, losses))
-    assert (shortest < len(path)) == (wrong > 0 and shape[1] == 40)
-    record = Record(*(np.concatenate([part[:shortest] for part in parts], axis=1) for parts in (losses, hits)))
-    assert np.allclose(probe.history_.held_out_loss, record.losses.mean(axis=1), atol=1e-9)
-    assert np.allclose(probe.history_.held_out_accuracy, record.hits.mean(axis=1))
-    assert probe.n_updates_ == best_stop(record)
-    path, _, _ = walk(PrimalObjective, Flow(30_000), F, y, T, start_of(F, y, T))
-    assert np.abs(probe.decision_function(F) - path[probe.n_updates_]).max() < 1e-9
+            path = path[: min(ends, default=None)]
+        paths.append(path)
+    shortest = min(map(len, paths))
+    whole = np.empty((shortest, len(y), shape[0]))
+    for fold, path in enumerate(paths):
+        whole[:, folds == fold] = path[:shortest]
+    losses, scales = judged(whole, y)
+    assert np.allclose(probe.history_.held_out_loss, losses, atol=1e-7)
+    assert np.allclose(probe.history_.held_out_accuracy, (whole.argmax(axis=2) == y).mean(axis=1))
+    chosen = int(losses.argmin())
+    images, text, _ = whitened(F, y, T)
+    end = Flow(end_time=4 / 3 * times[chosen], direct=True)
+    path, _, _ = walk(PrimalObjective, end, images, y, text, start_of(images, y, text))
+    assert probe.n_updates_ == len(path) - 1
+    assert np.abs(probe.decision_function(F) - scales[chosen] * path[-1]).max() < 1e-6
 
 
 def test_validation_loss_by_hand():
     X, labels, T = small_task(6, 5, 32, seed=0, n_extra=30)
     F, y, X, labels = X[:40], labels[:40], X[40:], labels[40:]
-    probe = LPPlusPlus(selection="validation-loss", solver="block-mm", updates=30).fit(
-        F, y, text=T, X_val=X, y_val=labels
-    )
+    probe = LPPlusPlus(recipe="paper", selection="validation-loss", updates=30).fit(F, y, text=T, X_val=X, y_val=labels)
     path = [LPPlusPlus(recipe="paper", updates=u).fit(F, y, text=T).coef_ for u in range(31)]
-    losses = np.array([[loss(X[[i]], labels[[i]], coef) for i in range(len(X))] for coef in path])
-    assert np.allclose(probe.history_.held_out_loss, losses.mean(axis=1), atol=1e-10)
-    hits = np.array([(X @ coef.T).argmax(axis=1) == labels for coef in path])
-    assert probe.n_updates_ == best_stop(Record(losses, hits))
-    assert np.allclose(probe.coef_, path[probe.n_updates_], atol=1e-9)
+    losses, scales = judged([X @ coef.T for coef in path], labels)
+    assert np.allclose(probe.history_.held_out_loss, losses, atol=1e-10)
+    assert probe.n_updates_ == losses.argmin()
+    assert np.allclose(probe.coef_, scales[losses.argmin()] * path[probe.n_updates_], atol=1e-7)
+
+
+def test_with_enough_held_out_images_no_further_fold_is_walked(monkeypatch):
+    F, y, T = small_task(5, 40, 16, seed=2)
+    whole = LPPlusPlus().fit(F, y, text=T)
+    for module in (cross_validation, fit):
+        monkeypatch.setattr(module, "ENOUGH_IMAGES", 40)
+    walks = []
+    original = Flow.run
+    monkeypatch.setattr(Flow, "run", lambda self, *rest: walks.append(self.direct) or original(self, *rest))
+    part = LPPlusPlus().fit(F, y, text=T)
+    assert walks == [False, True]  # One fold, of which 40 images are scored, and the fit itself.
+    assert part.history_.held_out_accuracy != whole.history_.held_out_accuracy
+    assert all((40 * a) % 1 == pytest.approx(0, abs=1e-9) for a in part.history_.held_out_accuracy)
+
+
+def test_one_shot_stops_where_the_support_has_little_left_to_teach():
+    """Names that are right already: the walk ends at the first time point with a loss below 1/32."""
+    F, y, _ = small_task(8, 1, 64, seed=0)
+    T = F[np.argsort(y)]
+    probe = LPPlusPlus().fit(F, y, text=T)
+    assert probe.selection_ == "support-loss"
+    assert probe.history_.loss[-1] < 1 / 32
+    assert all(x >= 1 / 32 for x in probe.history_.loss[:-1])
+    assert probe.n_updates_ < LPPlusPlus(selection="last").fit(F, y, text=T).n_updates_

@@ -296,7 +296,7 @@ def test_the_constant_of_both_blocks_at_once():
 def test_constants_of_arrays_are_those_of_their_objective(form):
     """Every solver asks an objective, in whichever form; users ask with arrays."""
     F, y, text = small_task(5, 3, 8, seed=0, n_extra=4)
-    known = form(objective.Support.of(F, y, 5, text))
+    known = form(objective.Support(F, y, 5, text))
     assert curvature.lambda_max(known) == pytest.approx(curvature.lambda_max(F), rel=1e-12)
     assert curvature.gamma_w(known, 3.0) == pytest.approx(curvature.gamma_w(F, 3.0), rel=1e-12)
     assert curvature.gamma_alpha(known, tau=2.0) == pytest.approx(curvature.gamma_alpha(F, text, 2.0), rel=1e-12)

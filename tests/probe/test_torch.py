@@ -56,7 +56,7 @@ def test_the_torch_path_equals_the_numpy_path(task, parameters, validation, devi
 def test_adam_is_torchs(task):
     """Twenty steps on W, α and an intercept, through torch's own optimiser and its own gradients."""
     F, y, T = task
-    parameters = {"solver": "adam", "learning_rate": 0.05, "intercept": True, "selection": "last"}
+    parameters = {"solver": "adam", "learning_rate": 0.05, "intercept": True, "selection": "last", "metric": "none"}
     start, end = (LPPlusPlus(**parameters, updates=u).fit(F, y, text=T) for u in (0, 20))
     W, alpha, b = (torch.tensor(x, requires_grad=True) for x in (start.prototypes_, start.alpha_, start.intercept_))
     optimizer = torch.optim.Adam([W, alpha, b], lr=0.05)

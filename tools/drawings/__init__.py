@@ -1,1 +1,1 @@
-"""Training and measuring of the embedded demonstration model; not a part of the installed package."""
+"""Training and measuring of the demonstration model of drawings; not a part of the installed package."""

@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-from lpplusplus.encoders.embedded import FOLDER
 from lpplusplus.encoders.open_clip import OpenClipEncoder
+from lpplusplus.encoders.packaged import FOLDERS
 
 from .towers import CONTEXT, DIM, ImageTower
 
@@ -45,9 +45,9 @@ OTHERS = {
 }
 
 
-def as_open_clip(folder: Path = FOLDER) -> OpenClipEncoder:
+def as_open_clip(folder: Path = FOLDERS["drawings"]) -> OpenClipEncoder:
     """The model as an encoder whose text tower has a gradient."""
-    return TorchEncoder.of(TorchModel(folder), TorchTokens(folder), "embedded")
+    return TorchEncoder.of(TorchModel(folder), TorchTokens(folder), "drawings")
 
 
 class TorchEncoder(OpenClipEncoder):
@@ -63,7 +63,7 @@ class TorchEncoder(OpenClipEncoder):
 class TorchModel(nn.Module):
     """Both towers, with the attributes of an open_clip model."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDERS["drawings"]) -> None:
         super().__init__()
         self.visual = TorchImageTower(stored_weights(folder / "visual" / "model.onnx"))
         self.visual.preprocess_cfg = json.loads((folder / "visual" / "preprocess_cfg.json").read_text())
@@ -82,7 +82,7 @@ class TorchModel(nn.Module):
 class TorchTokens:
     """The model's tokenizer, called as open_clip's are."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDERS["drawings"]) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "textual" / "tokenizer.json"))
 
     def __call__(self, texts: list[str], context_length: int = CONTEXT) -> Tensor:

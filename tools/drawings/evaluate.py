@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lpplusplus import LPPlusPlus
-from lpplusplus.encoders.embedded import FOLDER
 from lpplusplus.encoders.onnx import OnnxEncoder
+from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.images.drawings import Scene, Thing, demo_classes, render
 from lpplusplus.images.drawings.scene import COLOURS
 
@@ -116,7 +116,7 @@ def _jpeg(image: Image.Image) -> Image.Image:
 def main() -> None:
     """Print the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=FOLDER)
+    parser.add_argument("--model", type=Path, default=FOLDERS["drawings"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

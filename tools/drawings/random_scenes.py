@@ -1,4 +1,4 @@
-"""Scenes at random: what the embedded model is trained on, and what is kept from it."""
+"""Scenes at random: what the model of drawings is trained on, and what is kept from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAIR_NOT_TRAINED = {
     ("black", "cloud"),
 }  # fmt: skip
 HELD_OUT_PAIRS = tuple(sorted(_PAIR_NOT_TRAINED))
-"""(colour, shape) that the training of the embedded model never shows or names, to measure composition."""
+"""(colour, shape) that the training of the model of drawings never shows or names, to measure composition."""
 
 
 def random_thing(rng: np.random.Generator, *, avoid: tuple[str, ...] = (), held_out: bool = True) -> Thing:

@@ -1,4 +1,4 @@
-"""Train the embedded model and write it: `python -m tools.drawings.train -o FOLDER`.
+"""Train the model of drawings and write it: `python -m tools.drawings.train -o FOLDER`.
 
 Fixed seed; about 25 minutes of an idle core, 36 of a shared one. Contrastive learning on rendered scenes of the plain
 domain only; the shifted domain is never rendered here.

@@ -4,12 +4,11 @@ All other numeric code is written once, against the array-API namespace `xp` of 
 numpy and torch share beyond that standard: `out=` arguments, in-place arithmetic and in-place indexing.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 Array: TypeAlias = Any
@@ -91,6 +90,11 @@ def arange(reference: Array, n: int) -> Array:
     return namespace(reference).arange(n, device=array_api_compat.device(reference))
 
 
+def repeat(x: Array, times: int) -> Array:
+    """Each entry of `x`, (n,), that many times in a row."""
+    return np.repeat(x, times) if type(x) is np.ndarray else x.repeat_interleave(times)
+
+
 def copy(x: Array) -> Array:
     """A copy of `x` whose rows are contiguous, whatever the order of `x`.
 
@@ -170,6 +174,14 @@ def sum_by_class(x: Array, y: Array, n_classes: int) -> Array:
         one_hot = scipy.sparse.csr_array((ones, (y, np.arange(len(y)))), shape=(n_classes, len(y)))
         return one_hot @ x
     return zeros(x, (n_classes, x.shape[1])).index_add_(0, y, x)
+
+
+def inverse_of_triangle(x: Array) -> Array:
+    """The inverse of a lower triangular matrix."""
+    if type(x) is np.ndarray:
+        return scipy.linalg.solve_triangular(x, np.eye(len(x), dtype=x.dtype), lower=True, check_finite=False)
+    xp = namespace(x)
+    return xp.linalg.solve_triangular(x, like(xp.eye(x.shape[0]), x, dtype=x.dtype), upper=False)
 
 
 def largest(x: Array) -> float:

@@ -1,10 +1,9 @@
 """The contract of all classifiers on embeddings, so that comparing them is a loop over a list."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import get_annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,12 +32,15 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     needs. It writes `_count_parameters` if it trains other numbers than a linear probe. Everything else is inherited:
     checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
 
-    A method declares, as class attributes, what its parameters may be (`parameter_rules`), what a file keeps of it
-    (`fitted_arrays`, `fitted_scalars`, `index_arrays`), and what it needs (`needs_torch`, `needs_places`, `black_box`).
+    A method is a dataclass whose fields are its parameters. What a field may be stands beside its type, such as
+    `epochs: Annotated[int, number(0, whole=True)] = 20`, and is checked in `fit`. Class attributes declare what a file
+    keeps (`fitted_arrays`, `fitted_scalars`, `index_arrays`) and what the method needs (`needs_torch`, `needs_places`,
+    `black_box`).
     """
 
     parameter_rules: ClassVar[dict[str, list[Rule]]] = {}
-    """What each parameter may be; checked in `fit`."""
+    """What each parameter may be. Rules beside a field's type are added; a module whose annotations are strings lists
+    its rules here."""
     needs_torch: ClassVar[bool] = False
     """Whether `fit` needs torch."""
     needs_places: ClassVar[bool] = False
@@ -51,9 +53,15 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     text_: Array | None
     metadata_: dict[str, Any]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kinds = get_annotations(cls).items()
+        own = {name: [*kind.__metadata__] for name, kind in kinds if hasattr(kind, "__metadata__")}
+        cls.parameter_rules = {**cls.parameter_rules, **own}
+
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None
-    ) -> Self:
+    ) -> "Self":
         """Fit on a few labelled embeddings.
 
         Parameters
@@ -63,10 +71,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             single or double precision. Never changed.
         y : (N,) array-like
             Labels of any kind.
-        text : (K, D) array or dict, optional
-            Class-name embeddings from the same model, in the order of `classes`; or by name, as a dict from class to
-            vector or a data frame with the classes as its index. Without them the method does what it can with the
-            images alone; its own documentation says what.
+        text : (K, D) or (P, K, D) array, dict, or list of (P_k, D) arrays, optional
+            Class-name embeddings from the same model, in the order of `classes`: one per class, those of P prompts, or
+            a list with the prompts of each class. Or by name: a dict from class to vector, or a data frame with the
+            classes as its index. A method takes the mean of a class's prompts unless its own documentation says more.
+            Without text it does what it can with the images alone.
         classes : (K,) array-like, optional
             All classes; by default the sorted labels. A class with text and no example keeps its text score.
             scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the
@@ -100,7 +109,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     def _check_parameters(self) -> None:
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_rules)
 
-    def _adopt(self, other: Self) -> Self:
+    def _adopt(self, other: "Self") -> "Self":
         """Take over what `_check_task` has set in `other`."""
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if hasattr(other, name):

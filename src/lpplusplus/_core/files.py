@@ -1,7 +1,5 @@
 """Files that are complete or absent, and JSON with one text for each value."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

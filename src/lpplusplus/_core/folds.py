@@ -1,7 +1,5 @@
 """Stratified folds for cross-validation on a few examples per class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a fit measured on its way: columns of numbers to plot, and notes to read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +32,7 @@ class History:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> History:
+    def of(cls, names: Iterable[str]) -> "History":
         """A history with these columns, all empty."""
         return cls({name: [] for name in names})
 
@@ -67,7 +65,7 @@ class History:
         return {name: [None if x != x else x for x in values] for name, values in self.columns.items()}
 
     @classmethod
-    def from_lists(cls, content: dict[str, Any]) -> History:
+    def from_lists(cls, content: dict[str, Any]) -> "History":
         """The inverse of `as_lists` and of `as_flat_lists`."""
         columns = content.get("columns", content)
         if not all(isinstance(x, int | float | None) for column in columns.values() for x in column):

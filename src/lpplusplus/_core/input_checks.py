@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from . import backend, checks, named_text
 from .backend import Array
+from .class_prompts import check_text
 from .task import Task
 
 
@@ -31,12 +32,11 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         X, views = self._check_views(X)
         labels = checks.check_labels(y, "y", X.shape[0])
         text, classes = named_text.in_order(text, classes, labels)
+        prompts = None
         if text is not None:
             self._check_columns(text, "text")
-            text = checks.check_embeddings(text, "text", dim=self.n_features_in_)
+            text, prompts = check_text(text, X)
             checks.check_no_zero_rows(X, "X")
-            checks.check_no_zero_rows(text, "text")
-            text = backend.unit_rows(backend.like(text, X, dtype=X.dtype))
         known = checks.check_classes(classes, labels, text)
         encoded = checks.encode_labels(labels, known, "y")
         index = None
@@ -48,7 +48,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
             names = checks.check_labels(y_val, "y_val", X_val.shape[0])
             index = backend.like(checks.encode_labels(names, known, "y_val"), X)
         self.classes_ = known
-        return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views)
+        return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views, prompts)
 
     def _check_views(self, X: Any) -> tuple[Array, Array | None]:
         """One embedding per image, the mean of its views where it has several; and those views."""

@@ -29,20 +29,24 @@ def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
         return text, classes
     given = checks.check_labels(names, "the names of text", len(names))
     known = np.unique(given) if classes is None else classes
-    missing = [label for label in wanted if label not in set(names)]
-    unknown = [] if classes is None else [name for name in names if name not in set(wanted)]
-    twice = len(set(names)) < len(names)
-    if missing or unknown or twice:
-        which = missing or unknown or [name for name in names if names.count(name) > 1]
-        what = "has no embedding of" if missing else "names" if unknown else "names twice"
-        raise ValueError(
-            f"text {what} {checks.some(which[:1])}{' which is not in classes' if unknown and not missing else ''} "
-            f"({len(set(which))} such class(es) in all): give one embedding for each class by its name, or an array "
-            f"in the order of the classes."
-        )
+    _check_names(names, wanted, closed=classes is not None)
     position = {name: i for i, name in enumerate(names)}
     order = [position[label] for label in _listed(known)]
     return (rows.iloc[order] if hasattr(rows, "iloc") else rows[order]), known
+
+
+def _check_names(names: list[Any], wanted: list[Any], *, closed: bool) -> None:
+    """Raise unless every wanted class has one name; `closed` if there may be no others."""
+    which, what, why = [label for label in wanted if label not in set(names)], "has no embedding of", ""
+    if not which and closed:
+        which, what, why = [name for name in names if name not in set(wanted)], "names", " which is not in classes"
+    if not which:
+        which, what, why = [name for name in names if names.count(name) > 1], "names twice", ""
+    if which:
+        raise ValueError(
+            f"text {what} {checks.some(which[:1])}{why} ({len(set(which))} such class(es) in all): give one embedding "
+            f"for each class by its name, or an array in the order of the classes."
+        )
 
 
 def _listed(labels: Any) -> list[Any]:

@@ -4,8 +4,6 @@ scikit-learn has the same idea (`_parameter_constraints`), not for others to use
 needed here, with messages that say what to write instead.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +55,15 @@ def pair(low: tuple[float, float], *, whole: bool = True) -> Rule:
         return fits and all(rule.allows(part) for rule, part in zip(rules, value, strict=True))
 
     return Rule(allows, f"two {'whole ' if whole else ''}numbers of at least {low[0]} and {low[1]}")
+
+
+def several(rule: Rule) -> Rule:
+    """One or more values, each as `rule` wants it."""
+
+    def allows(value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(rule.allows(one) for one in value)
+
+    return Rule(allows, f"a list of values, each {rule.wanted}")
 
 
 def having(method: str) -> Rule:

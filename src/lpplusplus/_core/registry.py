@@ -1,7 +1,5 @@
 """The package's own methods by name."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

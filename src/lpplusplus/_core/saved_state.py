@@ -1,7 +1,5 @@
 """What of a fitted classifier its file keeps, and how it is checked when it comes back."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -41,7 +39,7 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
         return dict(self.get_params(deep=False))
 
     @classmethod
-    def _with_parameters(cls, saved: dict[str, Any]) -> Self:
+    def _with_parameters(cls, saved: dict[str, Any]) -> "Self":
         """An estimator with the parameters that a file holds; the inverse of `_parameters_to_save`."""
         return cls(**saved)
 

@@ -1,7 +1,5 @@
 """`random_state` of any kind as a numpy Generator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The softmax (paper eq. 4): p_k = exp(l_k) / Σ_j exp(l_j), for logits of any size, written in place."""
 
-from __future__ import annotations
-
 from . import backend
 from .backend import Array
 

@@ -1,7 +1,5 @@
 """A few-shot task: what `fit` was given, once it has been checked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +19,13 @@ class Task:
     """(N,) class indices."""
     n_classes: int
     text: Array | None
-    """(K, D) unit class-name embeddings."""
+    """(K, D) unit class-name embeddings; the mean of a class's prompts where it has several."""
     X_val: Array | None
     y_val: Array | None
     views: Array | None = None
     """(N, V, D) embeddings of V views of each image, where they were given."""
+    prompts: Array | None = None
+    """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
 
     @lazy
     def fewest_shots(self) -> int:

@@ -1,7 +1,5 @@
 """A cell of the benchmark: one method on one task, in words that say it completely."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,7 +22,7 @@ class Cell:
     shots, seed
         Which task.
     estimator
-        Class of `lpplusplus`, such as "LPPlusPlus".
+        Class of `lpplusplus`, such as "LPPlusPlus", or an import path with a digest of its file, "mypackage:Mine@3f…".
     parameters
         Of the estimator.
     validation

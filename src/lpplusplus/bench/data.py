@@ -1,7 +1,5 @@
 """A data set as one encoder sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

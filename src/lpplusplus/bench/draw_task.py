@@ -5,8 +5,6 @@ draws, or what is done with them. The support does not depend on how validation 
 repeat a draw in any language.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from .datasets import Splits
 from .draws import (
+    TWO_STAGE,
     WHURS19_TABLE,
     Draw,
     DrawError,
@@ -34,8 +33,6 @@ class _Request(NamedTuple):
     name: str
     shots: int
     seed: int
-    validation_images: int
-    """Wanted per class."""
     shortage: Shortage
 
 
@@ -85,21 +82,26 @@ def draw_task(
     >>> len(task.support), len(task.validation), task.test.tolist()
     (4, 4, [0, 1, 2, 3, 4])
     """
-    check_request(name, shots, seed, validation, shortage, generator)
+    check_request(name, shots, seed, validation_policy=validation, shortage_policy=shortage, generator=generator)
+    if generator == TWO_STAGE:
+        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
     groups, *val_groups = _by_class(labels, classes, name)
-    wanted = {"paper": shots, "coop": min(shots, 4), "none": 0}[validation]
+    wanted = int({"paper": shots, "coop": min(shots, 4), "none": 0}[validation])
     # int: the numbers of supports are beyond what numpy's integers hold.
-    request = _Request(name, int(shots), int(seed), int(wanted), shortage)
+    request = _Request(name, int(shots), int(seed), shortage)
     if generator == WHURS19_TABLE:
         if not pool or validation != "paper":
             raise DrawError(f"{WHURS19_TABLE} draws from a pool, with validation 'paper'.")
         support, held = _whurs19_table(groups, request)
         candidates = held
     else:
-        support = _support(groups, request)
+        chosen = supports(groups, request.shots, name, request.seed)
+        support = _with_shortage(chosen, groups, request.shots, "support", request)
         candidates = val_groups[0] if val_groups else _without(groups, support)
-        held = _validation(candidates, request)
+        bits = stream(name, "validation", request.shots, request.seed)
+        held = [some(rows, wanted, bits) for rows in candidates]
+        held = _with_shortage(held, candidates, wanted, "validation", request)
     test = _without(groups, support, held) if pool else [np.arange(n_test or 0)]
     short = {
         "support": _smaller(groups, shots),
@@ -116,31 +118,11 @@ def draw_task(
     )  # fmt: skip
 
 
-def draw_from(
-    data: Splits[Any],
-    *,
-    shots: int,
-    seed: int,
-    validation: Validation = "paper",
-    shortage: Shortage = "fewer",
-    generator: str = GENERATOR,
-) -> Draw:
-    """Draw a task from a data set; see `draw_task`."""
+def draw_from(data: Splits[Any], *, shots: int, seed: int, **policies: Any) -> Draw:
+    """Draw a task from a data set; `policies` are `validation`, `shortage` and `generator` of `draw_task`."""
     labels_train, labels_val, n_test = labels_of(data)
     return draw_task(data.name, labels_train, labels_val, shots=shots, seed=seed, n_test=n_test, pool=data.pool,
-                     validation=validation, shortage=shortage, classes=len(data.classes),
-                     generator=generator)  # fmt: skip
-
-
-def _support(groups: list[Rows], request: _Request) -> list[Rows]:
-    chosen = supports(groups, request.shots, request.name, request.seed)
-    return _with_shortage(chosen, groups, request.shots, "support", request)
-
-
-def _validation(groups: list[Rows], request: _Request) -> list[Rows]:
-    bits = stream(request.name, "validation", request.shots, request.seed)
-    chosen = [some(rows, request.validation_images, bits) for rows in groups]
-    return _with_shortage(chosen, groups, request.validation_images, "validation", request)
+                     classes=len(data.classes), **policies)  # fmt: skip
 
 
 def _with_shortage(chosen: list[Rows], groups: list[Rows], wanted: int, what: str, request: _Request) -> list[Rows]:

@@ -3,8 +3,6 @@
 `draw_task` makes one. A `Draw` in which one image has two purposes cannot be made.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -29,11 +27,13 @@ TestSource: TypeAlias = Literal["test", "pool"]
 
 WHURS19_TABLE = "whurs19-table"
 """Generator of the WHU-RS19 tables: `numpy.random.RandomState(seed)` permutes the pool's images, class by class."""
+TWO_STAGE = "2sfs"
+"""The public splits of Farina et al. (2025), which `public_draws` reads."""
 
 FORMAT, VERSION = "lpplusplus draw", 1
 ROWS = ("support", "validation", "test")
 WORDS: dict[str, tuple[str, ...]] = {
-    "generator": (GENERATOR, WHURS19_TABLE),
+    "generator": (GENERATOR, WHURS19_TABLE, TWO_STAGE),
     "validation_policy": get_args(Validation),
     "shortage_policy": get_args(Shortage),
     "validation_source": get_args(ValidationSource),
@@ -123,7 +123,7 @@ class Draw:
         return {"format": FORMAT, "version": VERSION, **self._content(), "sha256": self.sha256}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> Draw:
+    def from_dict(cls, saved: Any) -> "Draw":
         """A draw that `as_dict` wrote.
 
         Raises
@@ -172,13 +172,13 @@ class Draw:
         }
 
 
-def write_draws(path: str | PathLike[str], draws: Iterable[Draw]) -> None:
+def write_draws(path: str | PathLike[str], draws: "Iterable[Draw]") -> None:
     """Export draws to a JSON file."""
     with atomic_write(path) as file:
         file.write(json.dumps([one.as_dict() for one in draws], indent=None).encode() + b"\n")
 
 
-def read_draws(path: str | PathLike[str]) -> list[Draw]:
+def read_draws(path: str | PathLike[str]) -> "list[Draw]":
     """Import draws from a JSON file, each checked as in `Draw.from_dict`."""
     try:
         saved = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -212,15 +212,14 @@ def labels_of(data: Splits[Any]) -> tuple[Rows, Rows | None, int | None]:
     )
 
 
-def check_request(name: Any, shots: Any, seed: Any, validation: Any, shortage: Any, generator: Any) -> None:
-    """Raise `DrawError` for what cannot be asked of any data set."""
+def check_request(name: Any, shots: Any, seed: Any, **words: Any) -> None:
+    """Raise `DrawError` for what cannot be asked of any data set; `words` are checked by `WORDS`."""
     if not isinstance(name, str) or not name:
         raise DrawError(f"the data set's name must be text, got {name!r}.")
     for what, value, least in (("shots", shots, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise DrawError(f"{what} must be a whole number from {least}, got {value!r}.")
-    given = {"validation_policy": validation, "shortage_policy": shortage, "generator": generator}
-    for what, value in given.items():
+    for what, value in words.items():
         if value not in WORDS[what]:
             raise DrawError(f"{what.removesuffix('_policy')} must be one of {', '.join(WORDS[what])}, got {value!r}.")
 
@@ -239,11 +238,8 @@ def _positions(given: Any, where: str) -> Rows:
 
 def _checked(content: dict[str, Any]) -> dict[str, Any]:
     """Fields of a draw from JSON, with every type checked: a checksum guards against accidents, not strangers."""
-    check_request(content["dataset"], content["shots"], content["seed"], content["validation_policy"],
-                  content["shortage_policy"], content["generator"])  # fmt: skip
-    for name, allowed in WORDS.items():
-        if content[name] not in allowed:
-            raise DrawError(f"this draw has {name} {content[name]!r}, expected one of {', '.join(allowed)}.")
+    words = {name: content[name] for name in WORDS}
+    check_request(content["dataset"], content["shots"], content["seed"], **words)
     if type(content["labels_digest"]) is not str or not isinstance(content["short"], dict):
         raise DrawError("this draw is damaged: it has no digest of labels, or no list of short classes.")
     short = {name: tuple(_positions(rows, f"short, {name}").tolist()) for name, rows in content["short"].items()}

@@ -1,7 +1,5 @@
 """Loading a data set for a plan: read its lists, draw all tasks, embed the images that they use, refuse leaks."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -24,9 +22,10 @@ from .datasets.demo import DEMO, demo_splits
 from .datasets.features import FeatureSplits
 from .datasets.leaks import check_rows
 from .draw_task import draw_from
-from .draws import Draw, DrawError, read_draws
+from .draws import TWO_STAGE, Draw, DrawError, read_draws
 from .places_encoder import PlacesEncoder
 from .plan import Plan
+from .public_draws import public_draw
 
 Tell: TypeAlias = Callable[[str], None]
 Draws: TypeAlias = dict[tuple[int, int], Draw]
@@ -46,8 +45,8 @@ class DatasetLoader:
     catalogs
         Further catalogs.
     encoders
-        Encoders of your own, by the names that the plan gives them; with several workers, picklable. Others are opened
-        by name.
+        Encoders of your own, by the names that the plan gives them. With several workers they must be picklable. Other
+        encoders are opened by name.
     """
 
     root: Path | None
@@ -74,8 +73,8 @@ class DatasetLoader:
         places
             Whether to embed the places of each image, too, which PLOT needs.
         """
-        data, shift = self._read(plan, name, encoder, tell)
-        draws = _draws(plan, data)
+        data, shift, folder = self._read(plan, name, encoder, tell)
+        draws = _draws(plan, data, self.root, folder)
         seconds = columns = None
         if isinstance(data, FeatureSplits):
             if places:
@@ -97,19 +96,20 @@ class DatasetLoader:
         parts = {split: replace(part, paths=(), hashes=None) for split, part in parts.items()}
         return EmbeddedDataset(parts, seconds, columns, self.encoders.get(encoder)), draws
 
-    def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None]:
-        """A data set; for a shift, its parent, and the shift itself for the test images."""
+    def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None, str]:
+        """A data set; for a shift, its parent, and the shift itself for the test images. And the data set's folder."""
         entries = with_parents(catalog(*self.catalogs) | dict(plan.declared))
         if name == DEMO.name and name not in entries:
-            return demo_splits(self.cache, tell), None
+            return demo_splits(self.cache, tell), None, ""
         entry = find(name, entries)
         if self.root is None:
             raise DatasetError(f"{entry.title} is looked for below --root, which is not given. {entry.advice}")
         if not entry.has_images:
-            return entry.features(self.root, encoder=encoder, allow_duplicates=True), None
+            return entry.features(self.root, encoder=encoder, allow_duplicates=True), None, entry.folder
         if entry.parent:
-            return find(entry.parent, entries).splits(self.root), entry.splits(self.root)
-        return entry.splits(self.root), None
+            parent = find(entry.parent, entries)
+            return parent.splits(self.root), entry.splits(self.root), parent.folder
+        return entry.splits(self.root), None, entry.folder
 
     def _open(self, encoder: str, places: bool) -> Encoder:
         if encoder not in self._opened:
@@ -143,9 +143,14 @@ class DatasetLoader:
         return {split: replace(part, text=text) for split, part in parts.items()}, seconds
 
 
-def _draws(plan: Plan, data: Splits[Any]) -> Draws:
-    """All tasks of a plan: drawn, or from the plan's file after checking that they are of these images."""
+def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Draws:
+    """All tasks of a plan: drawn, or from a file after checking that they are of these images."""
     tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.tasks + 1)]
+    if plan.generator == TWO_STAGE:
+        if not isinstance(data, ImageSplits) or root is None or not folder:
+            raise DrawError(f"{data.name}: the splits of {TWO_STAGE} name files of images, which it does not have.")
+        chosen: Any = plan.validation
+        return {(n, seed): public_draw(data, root, folder, shots=n, seed=seed, validation=chosen) for n, seed in tasks}
     if not plan.draws:
         policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
         return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in tasks}

@@ -1,7 +1,5 @@
 """How much memory a fit takes."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from pathlib import Path
@@ -9,14 +7,15 @@ from typing import Any
 
 
 class PeakMemory:
-    """Highest resident memory inside a `with` block beyond that before it.
+    """Highest resident memory inside a `with` block, less the resident memory before it.
 
-    Memory that was freed before the block goes back to the system first: taken again inside the block, it counts.
+    Memory that was freed before the block is first given back to the system, so that it counts if the block takes it
+    again.
 
     Attributes
     ----------
     mib
-        In MiB, set at the end of the block; None where the system does not tell, which Linux does.
+        In MiB, set at the end of the block; None on systems other than Linux, which do not tell.
 
     Examples
     --------
@@ -29,7 +28,7 @@ class PeakMemory:
     mib: float | None = None
     _before: float | None = None
 
-    def __enter__(self) -> PeakMemory:
+    def __enter__(self) -> "PeakMemory":
         gc.collect(1)  # Not all generations, which takes longer than many a fit.
         try:
             ctypes.CDLL(None).malloc_trim(0)

@@ -1,7 +1,5 @@
 """Images with their places, for the one method that looks at those: PLOT."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,7 @@ class PlacesEncoder(Encoder):
         self.shape: tuple[int, int] = encoder.encode_places([blank]).shape[1:]
         self.dim = self.shape[0] * self.shape[1]
 
-    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> Any:
+    def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> Any:
         return self.encoder.prepare(image, rng)
 
     def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:

@@ -5,19 +5,20 @@ All keys, with an example:
     name = "birds"
     datasets = ["eurosat", "photos"]            # names of the catalog, or of [dataset.NAME] tables below
     backbones = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
-    methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below
+    methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below; with ", no validation"
+                                                # behind a name or a group, it gets no validation images
     shots = [1, 2, 4, 8, 16]
     tasks = 10                                  # seeds 1 … 10
     validation = "paper"                        # S images per class; "coop" for min(S, 4), "none"
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
-    generator = "lpplusplus-1"                  # how tasks are drawn
+    generator = "lpplusplus-1"                  # how tasks are drawn; "2sfs": read, see `public_draws`
     views = 0                                   # random crops per training image; 0 for the centre crop
     duplicates = "refuse"                       # copies of an image in two splits: "refuse" or "allow"
     draws = "draws.json"                        # tasks from a file of `lpp bench draws`
 
     [[method]]
     name = "my probe"
-    estimator = "LPPlusPlus"
+    estimator = "LPPlusPlus"                    # of the package, or your own: "mypackage:Mine"
     parameters = { solver = "lbfgs" }
     validation = true                           # whether it gets the validation images
 
@@ -45,12 +46,17 @@ from .cell import Cell
 from .datasets import Entry, catalog
 from .datasets.catalog import parse_entry
 from .draws import WORDS
+from .estimators import make, named
 from .sampling import GENERATOR
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+NO_VALIDATION = ", no validation"
+"""Behind the name of a method or a group: without the validation images."""
 
 
 class PlanError(ValueError):
@@ -248,17 +254,19 @@ def _methods(keys: _Keys) -> tuple[Method, ...]:
             raise PlanError(f"{where}: a [[method]] has no name: give it one, for the tables.")
         if name in own:
             raise PlanError(f"{where}: there are two [[method]] with the name {name!r}.")
-        own[name] = _method(name, entry, where)
+        own[name] = _made(_method(name, entry, where), where)
     known |= own
     groups: dict[str, list[str]] = shipped["groups"]
     chosen: dict[str, Method] = {}
     for word in keys.words("methods", tuple(own)):
-        for name in groups.get(word, [word]):
+        base = word if word in known else word.removesuffix(NO_VALIDATION)
+        for name in groups.get(base, [base]):
             if name not in known and estimator_named(name) is not None:
                 known[name] = Method(name, estimator=name)
             if name not in known:
                 raise PlanError(f"{where}: there is no method {name!r}; known are {', '.join([*groups, *known])}.")
-            chosen[name] = known[name]
+            one = known[name] if base == word else replace(known[name], name=name + NO_VALIDATION, validation=False)
+            chosen[one.name] = one
     return tuple(chosen.values())
 
 
@@ -276,3 +284,13 @@ def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
     if not isinstance(validation, bool):
         raise PlanError(f"{where}: method {name!r}: validation must be true or false, got {validation!r}.")
     return Method(name, str(entry["estimator"]), dict(parameters), validation)
+
+
+def _made(method: Method, where: str) -> Method:
+    """A method of the plan's own, refused now and not when its first cell runs if it cannot be made."""
+    try:
+        found = replace(method, estimator=named(method.estimator, Path(where).parent))
+        make(found.estimator, found.parameters)
+    except ValueError as error:
+        raise PlanError(f"{where}: method {method.name!r}: {error}") from error
+    return found

@@ -4,8 +4,6 @@ All accuracies are in percent, with OpenAI's CLIP RN50. The paper calls its ± a
 1.96 std/√10, the half width of a 95 % interval, and the ± of its averages is the root mean square of the sets' ±.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -21,61 +19,37 @@ _CONTENT: dict[str, Any] = json.loads(files(__package__).joinpath("published.jso
 AVERAGE = "average"
 """In place of a data set: the mean over the paper's eleven."""
 
+DEVIATION_REMARK: str = _CONTENT["sources"]["paper"]["deviation"]
+"""What the ± of the published tables is, in words."""
+
+COST_REMARK: str = _CONTENT["cost"]["note"]
+"""What their times are, in words."""
+
+RANDOM_START: tuple[float, float] = tuple(_CONTENT["random_start_accuracy"])
+"""Published accuracies of a random start before any update: lowest and highest over the numbers of shots."""
+
 DATASETS = tuple(name for name in _CONTENT["sources"]["paper"]["accuracy"]["LP++"] if name != AVERAGE)
 """The paper's data sets, in its order."""
 
 
-def _themselves(*names: str) -> dict[str, str]:
-    return dict(zip(names, names, strict=True))
+_NAMES: dict[str, dict[str, str]] = _CONTENT["names"]
 
-
-MAIN = {
-    **_themselves("Zero-shot", "CoOp", "PLOT", "KgCoOp", "ProGrad", "CLIP-Adapter"),
-    **_themselves("Tip-Adapter", "Tip-Adapter-F", "Tip-Adapter-F*", "Standard LP"),
-    **dict.fromkeys(("LP++ (paper)", "LP++ (released)", "LP++ (default)"), "LP++"),
-}
+MAIN = _NAMES["main"]
 """Methods of the comparison, as plans name them, and the names of their published figures."""
 
-OPTIMISERS = {
-    "LP++ (paper)": "LP++",
-    **_themselves("LP++ (alpha = 1)", "GD (Lipschitz)", "GD (best of 7)"),
-    **_themselves("Adam (Lipschitz)", "Adam (best of 7)", "L-BFGS"),
-}
+STANDARD_LOSS = ", standard loss"
+OPTIMISERS = _NAMES["optimisers"]
 """Rows of the table of optimisers; with `STANDARD_LOSS` at the end of their name, on the loss without text."""
 
-STANDARD_LOSS = ", standard loss"
-
-STARTS = _themselves("LP++ (training-free)", "Tip-Adapter", "Random start")
+STARTS = _NAMES["starts"]
 """Rows of the table of starts: classifiers before any update. "Tip-Adapter" is that of α = β = 1."""
 
-CYCLES = {
-    "LP++ (paper)": "Cycle (10, 1)",
-    **_themselves("Cycle (10, 1)", "Cycle (10, 10)", "Cycle (1, 1)", "Single block"),
-}
+CYCLES = _NAMES["cycles"]
 """Rows of the table of block cycles: steps on W and on α in turn, or on both at once."""
 
-METHODS: dict[str, str] = {
-    **CYCLES,
-    **STARTS,
-    **OPTIMISERS,
-    **{name + STANDARD_LOSS: known + STANDARD_LOSS for name, known in OPTIMISERS.items()},
-    **MAIN,
-}
+_STANDARD = {name + STANDARD_LOSS: known + STANDARD_LOSS for name, known in OPTIMISERS.items()}
+METHODS = {**CYCLES, **STARTS, **OPTIMISERS, **_STANDARD, **MAIN}
 """All names of methods with published figures."""
-
-_DATASET_ALIASES = {
-    "cars": "StanfordCars",
-    "aircraft": "FGVCAircraft",
-    "fgvc": "FGVCAircraft",
-    "pets": "OxfordPets",
-    "flowers": "Flowers102",
-    "oxfordflowers": "Flowers102",
-    "caltech": "Caltech101",
-    "food": "Food101",
-    "ucf": "UCF101",
-    "sun": "SUN397",
-    "describabletextures": "DTD",
-}
 
 
 @dataclass(frozen=True)
@@ -101,7 +75,7 @@ class Erratum:
 
 
 def canonical_method(name: str) -> str | None:
-    """The published name of a plan's method; None for one without published figures.
+    """The name under which a plan's method is published; None for a method without published figures.
 
     >>> canonical_method("LP++ (default)"), canonical_method("tip-adapter-f*"), canonical_method("Mine")
     ('LP++', 'Tip-Adapter-F*', None)
@@ -116,7 +90,7 @@ def canonical_dataset(name: str) -> str | None:
     ('OxfordPets', 'StanfordCars', None)
     """
     squeezed = re.sub(r"[\W_]+", "", name.casefold())
-    return {one.casefold(): one for one in DATASETS}.get(squeezed, _DATASET_ALIASES.get(squeezed))
+    return {one.casefold(): one for one in DATASETS}.get(squeezed, _NAMES["dataset_aliases"].get(squeezed))
 
 
 def is_published_encoder(name: str) -> bool:
@@ -171,39 +145,24 @@ def published_average(method: str, datasets: Sequence[str], shots: int) -> Publi
     return Published(round(float(np.mean([cell.mean for cell in cells])), 2), spread)
 
 
-def published_initial_loss(method: str, shots: int) -> float | None:
-    """The published loss before any update, mean over the eleven."""
-    found: float | None = _CONTENT["initial_loss"].get(canonical_method(method), {}).get(str(shots))
-    return found
+def published_initial_loss(method: str, shots: int) -> Any:
+    """The published loss before any update, mean over the eleven; None where there is none."""
+    return _CONTENT["initial_loss"].get(canonical_method(method), {}).get(str(shots))
 
 
-def published_seconds(method: str) -> float | None:
-    """The published time of the table of optimisers: one fit, mean over the eleven."""
-    name = (canonical_method(method) or "").removesuffix(STANDARD_LOSS)
-    found: float | None = _CONTENT["optimiser_seconds"].get(name)
-    return found
+def published_seconds(method: str) -> Any:
+    """The published time of the table of optimisers: one fit, mean over the eleven; None where there is none."""
+    return _CONTENT["optimiser_seconds"].get((canonical_method(method) or "").removesuffix(STANDARD_LOSS))
 
 
 def published_cost(method: str) -> dict[str, Any]:
     """The published `time` (as printed) and `seconds` on 16-shot ImageNet, and what is `trained`; empty if unknown."""
-    found: dict[str, Any] = _CONTENT["cost"]["methods"].get(canonical_method(method), {})
-    return dict(found)
+    return dict(_CONTENT["cost"]["methods"].get(canonical_method(method), {}))
 
 
 def errata() -> list[Erratum]:
     """Cells of the paper's tables that are in doubt."""
     return [Erratum(**one) for one in _CONTENT["errata"]]
-
-
-def remarks() -> dict[str, str]:
-    """What the ± and the times of the published tables are, in words: "deviation" and "cost"."""
-    return {"deviation": _CONTENT["sources"]["paper"]["deviation"], "cost": _CONTENT["cost"]["note"]}
-
-
-def random_start_range() -> tuple[float, float]:
-    """Published accuracies of a random start before any update: lowest and highest over the numbers of shots."""
-    low, high = _CONTENT["random_start_accuracy"]
-    return low, high
 
 
 def _plain(name: str) -> str:
@@ -212,5 +171,4 @@ def _plain(name: str) -> str:
 
 @cache
 def _methods() -> dict[str, str]:
-    both = {**{known: known for known in METHODS.values()}, **METHODS}
-    return {_plain(name): known for name, known in both.items()}
+    return {_plain(name): known for name, known in {**{known: known for known in METHODS.values()}, **METHODS}.items()}

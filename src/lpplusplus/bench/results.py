@@ -1,10 +1,8 @@
-"""The results of a benchmark: one SQLite file, with a row for each cell that is never changed.
+"""The results of a benchmark: one SQLite file with a row for each cell. Rows are never changed.
 
 Each row is written in a transaction of its own, so a killed run loses at most the cells under way. Several processes
 may share a file: a cell is claimed before it is run, and the claim of a process that has ended is taken over.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -17,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from .._core.files import canonical_json
 from .cell import Cell
@@ -188,13 +188,7 @@ class Results:
 def _is_gone(owner: str) -> bool:
     """Whether the owner of a claim was a process of this machine that has ended."""
     host, _, rest = owner.rpartition("/")[0].partition("/")
-    if host != socket.gethostname() or not rest.isdecimal() or os.name != "posix":
-        return False
-    try:
-        os.kill(int(rest), 0)  # Asks, and kills nobody.
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
-    return False
+    return host == socket.gethostname() and rest.isdecimal() and not psutil.pid_exists(int(rest))
 
 
 def _row(text: str) -> Row:

@@ -1,9 +1,8 @@
 """Running one cell: fit on the support and validation images; only then predict the test images, once."""
 
-from __future__ import annotations
-
 import time
 import traceback
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -11,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._core.base import FewShotClassifier
-from .._core.registry import method
 from .._core.softmax import softmax
 from ..encoders import Encoder, open_encoder
 from ..images.embeddings import Embeddings
@@ -22,6 +21,8 @@ from ..methods.training.data import require_torch
 from .cell import Cell
 from .data import EmbeddedDataset
 from .draws import Draw
+from .estimators import find, make
+from .foreign import accepted, chances
 from .memory import PeakMemory
 from .results import Row
 
@@ -29,39 +30,53 @@ CURVES_OF_SEED = 1
 """Histories are kept for one seed, to plot; those of all seeds would be the bulk of the file."""
 
 
-def run_cell(cell: Cell, data: EmbeddedDataset, draw: Draw) -> Row:
-    """Fit, measure and test a method; a failure becomes a row with its traceback."""
+def run_cell(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimator | None = None) -> Row:
+    """Fit, measure and test a method; a failure becomes a row with its traceback.
+
+    `model` is the estimator, where it is not to be made from what the cell says.
+    """
     about: dict[str, Any] = {"draw": draw.sha256, "versions": versions()}
     try:
-        return Row(cell, "ok", **_measured(cell, data, draw), **about, finished=time.time())
+        return Row(
+            cell,
+            "ok",
+            **_measured(cell, data, draw, build(cell) if model is None else model),
+            **about,
+            finished=time.time(),
+        )
     except Exception:
         return Row(cell, "failed", **about, traceback=traceback.format_exc(), finished=time.time())
 
 
-def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw) -> dict[str, Any]:
+def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimator) -> dict[str, Any]:
     task = data.task(draw)
     support, test = task["support"], task["test"]
     held = task.get("validation") if cell.validation else None
-    model = build(cell)
-    if not model.black_box:
+    ours, black_box = isinstance(model, FewShotClassifier), getattr(model, "black_box", True)
+    if not black_box and isinstance(model.encoder, str):
         model.set_params(encoder=data.encoder or _opened(cell.backbone), class_names=support.names)
     classes = np.array(support.classes)
-    extra = {} if held is None else {"X_val": _images(held), "y_val": classes[held.labels]}
-    if model.needs_torch:
+    offered = {"text": support.text, "classes": classes.tolist()}
+    if held is not None:
+        offered |= {"X_val": held.rows, "y_val": classes[held.labels]}
+    if not ours:
+        offered = accepted(model, offered)
+    if getattr(model, "needs_torch", False):
         _warm_up_torch(cell.estimator)
     with PeakMemory() as memory:
         start = time.perf_counter()
-        model.fit(_images(support), classes[support.labels], text=support.text, classes=classes.tolist(), **extra)
+        model.fit(_images(support) if ours else support.rows, classes[support.labels], **offered)
         fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    chances = np.asarray(_chances(model, _images(test), data.columns))
+    found_chances = _chances(model, test, list(support.classes), data.columns)
     predict_seconds = time.perf_counter() - start
-    if not np.isfinite(chances).all():
+    if not np.isfinite(found_chances).all():
         raise FloatingPointError(f"{cell.method}: probabilities are not finite; a lower learning rate may help.")
-    found = evaluate(chances, np.asarray(test.labels), list(test.classes))
+    found = evaluate(found_chances, np.asarray(test.labels), list(test.classes))
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
-    selection, chosen = choice(model, held is not None)
+    validated = "X_val" in offered
+    selection, chosen = selection_of(model, validated)
     return {
         "accuracy": found.accuracy,
         "calibration_error": found.calibration_error,
@@ -71,28 +86,33 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw) -> dict[str, Any]:
         "peak_mib": memory.mib,
         "selection": selection,
         "chosen": chosen,
-        "parameter_count": model.parameter_count_,
-        "black_box": model.black_box,
+        "parameter_count": getattr(model, "parameter_count_", None),
+        "black_box": black_box,
         "support_images": len(support),
-        "validation_images": 0 if held is None else len(held),
+        "validation_images": len(held) if held is not None and validated else 0,
         "test_images": len(test),
         "curve": {name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()},
     }
 
 
 def _images(part: Embeddings) -> NDArray[np.float32]:
-    """What a method is given: (n, V, D) with random crops, else (n, D); with places, each D is (1 + places, D)."""
-    return part.X if part.views else part.X[:, 0]
+    """What a method trains on: (n, V, D) with several views, else (n, D); with places, each D is (1 + places, D)."""
+    return part.X if part.X.shape[1] > 1 else part.X[:, 0]
 
 
-def _chances(model: FewShotClassifier, X: NDArray[np.float32], columns: NDArray[np.intp] | None) -> Any:
+def _chances(
+    model: BaseEstimator, test: Embeddings, classes: list[str], columns: NDArray[np.intp] | None
+) -> NDArray[Any]:
     """Probabilities of the classes that test images can have.
 
     From the scores of these classes alone: next to the other classes, all their probabilities may be 0.
     """
+    if not isinstance(model, FewShotClassifier):
+        found = chances(model, test.rows, classes)
+        return found if columns is None else found[:, columns]
     if columns is None:
-        return model.predict_proba(X)
-    scores = np.asarray(model.decision_function(X))
+        return np.asarray(model.predict_proba(test.rows))
+    scores = np.asarray(model.decision_function(test.rows))
     if scores.ndim == 1:  # Of two classes, the second's score less the first's.
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
     z = np.ascontiguousarray(scores[:, columns])
@@ -102,7 +122,7 @@ def _chances(model: FewShotClassifier, X: NDArray[np.float32], columns: NDArray[
 
 def warm_up(estimators: set[str]) -> None:
     """Load what these estimators need; then wait, so that each worker gets one such call."""
-    if any(getattr(method(name), "needs_torch", False) for name in estimators) and find_spec("torch") is not None:
+    if any(getattr(find(name), "needs_torch", False) for name in estimators) and find_spec("torch") is not None:
         _warm_up_torch("the benchmark")
     time.sleep(0.5)
 
@@ -124,27 +144,28 @@ def _warm_up_torch(method: str) -> None:
         optimiser.step()
 
 
-def build(cell: Cell) -> FewShotClassifier:
+def build(cell: Cell) -> BaseEstimator:
     """The estimator of a cell, seeded with the task's seed."""
-    kind = method(cell.estimator)
-    if kind is None:
-        raise ValueError(f"method {cell.method!r}: lpplusplus has no estimator {cell.estimator!r}.")
-    model: FewShotClassifier = kind() if kind.black_box else kind(encoder=cell.backbone)
-    if "random_state" in model.get_params():
-        model.set_params(random_state=cell.seed)
     try:
-        model.set_params(**{name: tuple(v) if isinstance(v, list) else v for name, v in cell.parameters.items()})
+        model = make(cell.estimator, cell.parameters, cell.backbone)
     except ValueError as error:
         raise ValueError(f"method {cell.method!r}: {error}") from error
+    return seeded(model, cell.seed, given=cell.parameters)
+
+
+def seeded(model: BaseEstimator, seed: int, given: Mapping[str, Any]) -> BaseEstimator:
+    """The estimator with the task's seed for its random state, unless that is given."""
+    if "random_state" not in given and "random_state" in getattr(model, "get_params", dict)():
+        model.set_params(random_state=seed)
     return model
 
 
 def needs_places(cell: Cell) -> bool:
     """Whether the cell's method looks at the places of images."""
-    return bool(getattr(method(cell.estimator), "needs_places", False))
+    return bool(getattr(find(cell.estimator), "needs_places", False))
 
 
-def choice(model: FewShotClassifier, validated: bool) -> tuple[str, float | None]:
+def selection_of(model: BaseEstimator, validated: bool) -> tuple[str, float | None]:
     """What a fitted model selected, such as an update, an epoch or a C, and how."""
     given = "validation" if validated else "no validation"
     for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):

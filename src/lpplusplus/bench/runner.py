@@ -1,7 +1,5 @@
 """Running a plan: every cell that is missing, in parallel, one thread each. Stopped at any moment, it goes on."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -16,10 +14,10 @@ from typing import Any, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .._core.registry import method
 from .cell import Cell
 from .data import EmbeddedDataset
 from .draws import Draw
+from .estimators import find
 from .loader import DatasetLoader, Draws
 from .plan import Plan
 from .results import STALE_SECONDS, Results, Row
@@ -112,7 +110,7 @@ def run_plan(
 
 def check_packages(plan: Plan) -> None:
     """Refuse a plan whose methods need torch where it is not installed: before anything is embedded, not after."""
-    training = [one.name for one in plan.methods if getattr(method(one.estimator), "needs_torch", False)]
+    training = [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
     if training and find_spec("torch") is None:
         raise ValueError(
             f"{', '.join(training)} of this plan train with torch, which is not installed: pip install "
@@ -139,7 +137,7 @@ def _load(
 
 
 def _rows(
-    missing: Sequence[Cell], loaded: tuple[EmbeddedDataset, Draws] | str, results: Results, workers: _Workers
+    missing: Sequence[Cell], loaded: tuple[EmbeddedDataset, Draws] | str, results: Results, workers: "_Workers"
 ) -> Iterator[Row]:
     """Run the missing cells of one data set and encoder; each row is written before it is yielded."""
     if isinstance(loaded, str):

@@ -13,8 +13,6 @@ shots) says which support a seed gets: the first M seeds get each support once. 
 classes, as many as it takes to reach 2^64 combinations, are chosen by number; the others are chosen by a stream.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

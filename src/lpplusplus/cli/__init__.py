@@ -1,7 +1,5 @@
 """The command `lpp`."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """All commands of `lpp` under one roof."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

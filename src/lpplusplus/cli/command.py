@@ -1,7 +1,5 @@
 """A function as a command of `lpp`: examples in its help, errors as one line on standard error, an exit status."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Talking to people and to programs: results on stdout, progress and complaints on stderr."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -14,6 +12,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from .._core.text import plain
 
 WIDTH = 140
 """Columns of a line, if there is no terminal to ask."""
@@ -29,11 +29,6 @@ def out() -> Console:
 def err() -> Console:
     """Standard error."""
     return Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else WIDTH)
-
-
-def plain(value: object) -> str:
-    """A user's string on one line. Control characters, which could drive a terminal, are as Python writes them."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
 
 
 def say(text: str, *values: object) -> None:
@@ -98,13 +93,19 @@ def bar(what: str) -> Iterator[Told]:
         yield told
 
 
+def _minutes(seconds: float) -> str:
+    """70 seconds as "1 min"; less than a minute in seconds."""
+    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
+
 def _lines(what: str) -> Told:
-    last = time.monotonic()
+    began = last = time.monotonic()
 
     def told(done: int, total: int, now: str = what) -> None:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            warn(f"{now}: {done} of {total}")
+            left = (last - began) * (total - done) / done if done else 0.0
+            warn(f"{now}: {done} of {total}" + (f", about {_minutes(left)} left" if left else ""))
 
     return told

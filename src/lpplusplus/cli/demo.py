@@ -1,76 +1,92 @@
-"""`lpp demo`: the whole program on images that it draws itself."""
+"""`lpp demo`: the whole program on images that it draws itself, or on somebody's photos."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table
-from .options import Json
+from .console import add_row, bar, out, percent, say, show_json, table, warn
+from .options import Json, Spec, report_skipped
+
+if TYPE_CHECKING:
+    from ..images.classifier import ImageClassifier
+    from ..images.embeddings import Embeddings
 
 SHOTS = (1, 2, 4, 8, 16)
 TEST_IMAGES = 20
+GUESSES = 5
+"""Test images whose answers are shown."""
 TEMPLATE = "a picture of a {}."
-CLIP = "onnx:immich-app/ViT-B-32__openai"
-"""A real encoder to suggest. It needs no more packages than the demonstration."""
 
 
 def demo(
+    photos: Annotated[
+        Path | None,
+        typer.Option("--photos", help="Your own images, one folder per class; nothing is written there."),
+    ] = None,
+    encoder: Spec = None,
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", help="Keep images, classifier and plots in this folder."),
+        typer.Option("--keep", help="Keep images, classifier, plots and a report in this folder."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Draw images, learn them from 1 to 16 examples per class, save, load, predict, evaluate. Offline, in a minute.
 
+    With --photos the same on half of your images; the other half is for the test.
+
     Examples
     --------
     lpp demo
     lpp demo --keep demo/
+    lpp demo --photos photos/
     """
+    if photos is None and encoder is not None:
+        raise typer.BadParameter("goes with --photos; the drawings have an encoder of their own.", param_hint="-e")
     if keep is not None:
         if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
             raise typer.BadParameter(f"{keep} is there already: name a new or empty folder.", param_hint="--keep")
+        if photos is not None and photos.resolve() in (keep.resolve(), *keep.resolve().parents):
+            raise typer.BadParameter(f"{keep} is in the folder of the photos: name one outside.", param_hint="--keep")
         keep.mkdir(parents=True, exist_ok=True)
         try:
-            _run(keep, as_json, kept=True)
+            _run(keep, photos, encoder, as_json, kept=True)
         except BaseException:
             for path in keep.iterdir():  # It was empty, so all of this is ours.
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             raise
         return
     with tempfile.TemporaryDirectory(prefix="lpp-demo-") as folder:
-        _run(Path(folder), as_json, kept=False)
+        _run(Path(folder), photos, encoder, as_json, kept=False)
 
 
-def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
+def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, *, kept: bool) -> None:
     from ..images.classifier import ImageClassifier
     from ..images.learning_curve import learning_curve
     from ..images.plots import draw_confusion, draw_reliability
 
-    photos, test, model = folder / "photos", folder / "test", folder / "shapes.lpp"
-    _draw(photos, test)
-    clf = ImageClassifier("embedded", template=TEMPLATE)
-    with bar("Embedding and training") as progress:
-        clf.progress = progress
-        clf.fit(photos, store=folder / "photos.features")
+    clf, test = _drawn(folder) if photos is None else _split(photos, encoder)
+    shots = list(SHOTS) if photos is None else _numbers(clf.support_)
+    model = folder / ("shapes.lpp" if photos is None else "photos.lpp")
     clf.save(model)
-    loaded = ImageClassifier.load(model)
+    loaded = ImageClassifier.load(model, encoder=encoder)
     with bar("Evaluating") as progress:
         loaded.progress = progress
         found = loaded.embed(test, labels=True)
     result = loaded.evaluate(found)
-    with bar("Learning from 1 to 16 examples") as progress:
-        assert clf.class_text_ is not None
-        curve = learning_curve(clf.support_, clf.class_text_, found, SHOTS, progress)
-    new = [str(path) for path in sorted(test.glob("*/*.jpg"))[:: TEST_IMAGES * 5]]
-    answers = loaded.predict(new).tolist()
+    with bar(f"Learning from {shots[0]} to {shots[-1]} examples") as progress:
+        curve = learning_curve(clf.support_, clf.class_text_, found, shots, progress)
+    some = found.subset(slice(0, None, -(-len(found) // GUESSES)))
+    answers = loaded.predict(some).tolist()
     files = [draw_confusion(result, folder / "confusion.png"), draw_reliability(result, folder / "reliability.png")]
+    if kept:
+        loaded.report(folder / "report.html", found)
+    if result.trained_on:
+        warn(f"{result.trained_on} of the test images are copies of images to learn from, so the test is too easy.")
     if as_json:
         show_json(
             {
@@ -78,31 +94,97 @@ def _run(folder: Path, as_json: bool, *, kept: bool) -> None:
                 "train_images": len(clf.support_),
                 "test_images": result.images,
                 "accuracy": result.accuracy,
-                "by_shots": {name: dict(zip(map(str, SHOTS), row, strict=True)) for name, row in curve.items()},
+                "interval": result.interval,
+                "by_shots": {name: dict(zip(map(str, shots), row, strict=True)) for name, row in curve.items()},
                 "folder": str(folder) if kept else None,
             }
         )
         return
-    say(
-        f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test on. "
-        f"Embedded them with the [bold]embedded[/] encoder, a small demonstration model that was trained on other "
-        f"drawings than these."
-    )
-    shown = table("Accuracy on the test images, by examples per class", "", *(str(s) for s in SHOTS),
-                  right=tuple(str(s) for s in SHOTS))  # fmt: skip
+    if photos is None:
+        say(
+            f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test "
+            f"on. Embedded them with the [bold]drawings[/] encoder, a small demonstration model that was trained on "
+            f"other drawings than these."
+        )
+    else:
+        say(
+            f"Took {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} others "
+            f"to test on. Nothing was written to {{}}.",
+            photos,
+        )
+    shown = table("Accuracy on the test images, by examples per class", "", *map(str, shots),
+                  right=tuple(map(str, shots)))  # fmt: skip
     for name, row in curve.items():
         add_row(shown, name, *map(percent, row))
     out().print(shown)
     guesses = table("Some new images", "image", "answer")
-    for path, answer in zip(new, answers, strict=True):
+    for path, answer in zip(some.paths, answers, strict=True):
         add_row(guesses, "/".join(Path(path).parts[-2:]), answer)
     out().print(guesses)
-    say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all {SHOTS[-1]} examples, after saving and loading.")
+    low, high = result.interval
+    say(
+        f"[bold]Accuracy {percent(result.accuracy)}[/] with all examples, after saving and loading "
+        f"({percent(low)} to {percent(high)} with 95 % confidence)."
+    )
     if kept:
-        say("Kept: {}", ", ".join(str(path) for path in (photos, test, model, *files)))
-    say("With your own images, one folder per class:")
-    say("{}", f'  lpp train photos/ -o birds.lpp --encoder {CLIP} --template "a photo of a {{}}, a type of bird."')
+        places = [path for path in (folder / "photos", folder / "test") if path.exists()]
+        say("Kept: {}", ", ".join(str(path) for path in (*places, model, *files, folder / "report.html")))
+    if photos is None:
+        say("With your own images, one folder per class:")
+        say("  lpp train photos/ -o birds.lpp --report birds.html")
+    else:
+        say("To train on all of them:")
+        say("  lpp train {} -o birds.lpp --report birds.html", photos)
     say("  lpp predict birds.lpp new/*.jpg --top 3")
+
+
+def _drawn(folder: Path) -> tuple[ImageClassifier, Path]:
+    """A classifier of drawings, and others to test on."""
+    from ..images.classifier import ImageClassifier
+
+    photos, test = folder / "photos", folder / "test"
+    _draw(photos, test)
+    clf = ImageClassifier("drawings", template=TEMPLATE)
+    with bar("Embedding and training") as progress:
+        clf.progress = progress
+        clf.fit(photos, store=folder / "photos.features")
+    return clf, test
+
+
+def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddings]:
+    """A classifier of half of the photos, and the other half."""
+    import numpy as np
+
+    from ..encoders import DEFAULT_ENCODER, open_encoder
+    from ..images.classifier import ImageClassifier
+    from ..images.errors import SourceError
+    from ..images.inputs import gather
+    from ..images.sources.shots import sample_half
+
+    spec = encoder or DEFAULT_ENCODER
+    with bar("Embedding") as progress:
+        found = gather(photos, lambda: open_encoder(spec), training=True, on_error="skip", progress=progress)
+    report_skipped(found.skipped)
+    assert found.labels is not None
+    labels, counts = np.unique(found.labels, return_counts=True)
+    if counts.min() < 2:
+        alone = str(labels[counts.argmin()])
+        raise SourceError(
+            f"{photos} has a single image of {alone!r}: the demonstration needs two per class, one to learn from and "
+            f"one to test on."
+        )
+    learn = sample_half(found.labels, SHOTS[-1])
+    with bar("Training"):
+        clf = ImageClassifier(spec).fit(found.subset(learn))
+    return clf, found.subset(np.setdiff1d(np.arange(len(found)), learn))
+
+
+def _numbers(support: Embeddings) -> list[int]:
+    """Numbers of examples per class to try: powers of two, and what the median class has."""
+    import numpy as np
+
+    typical = int(np.median(np.unique(np.asarray(support.labels), return_counts=True)[1]))
+    return [count for count in SHOTS if count < typical] + [typical]
 
 
 def _draw(photos: Path, test: Path) -> None:

@@ -1,7 +1,5 @@
 """`lpp embed`: images to a feature store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,9 @@ from .options import Errors, Json, OnError, Spec, Views, check_store, report_lef
 
 
 def embed(
-    source: Annotated[Path, typer.Argument(help="Folder per class, or a .csv/.jsonl manifest.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(help="Folder per class, .zip, or a .csv/.jsonl manifest.", show_default=False)
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.", show_default=False)],
     encoder: Spec = None,
     views: Views = 0,

@@ -1,7 +1,5 @@
 """`lpp encoders`: what can embed images here?"""
 
-from __future__ import annotations
-
 from .console import add_row, out, show_json, table
 from .options import Json
 

@@ -1,14 +1,23 @@
 """`lpp evaluate`: how good is a classifier on labelled images?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table
-from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_writable, report_skipped
+from .console import add_row, bar, out, percent, say, show_json, table, warn
+from .options import (
+    AllowNetwork,
+    Errors,
+    Json,
+    Model,
+    OnError,
+    OtherSpec,
+    Report,
+    check_report,
+    check_writable,
+    report_skipped,
+)
 
 if TYPE_CHECKING:
     from ..images.evaluation import Scores
@@ -26,6 +35,7 @@ def evaluate(
         Path | None,
         typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
     ] = None,
+    report: Report = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
@@ -36,8 +46,11 @@ def evaluate(
     Examples
     --------
     lpp evaluate birds.lpp test/
+    lpp evaluate birds.lpp test/ --report birds.html
     lpp evaluate birds.lpp test/ --plots plots/
     """
+    if report is not None:
+        check_report(report)
     if plots is not None and plots.exists() and not plots.is_dir():
         raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
     if plots is not None:
@@ -50,26 +63,39 @@ def evaluate(
         found = clf.embed(source, labels=True)
     skipped = report_skipped(found.skipped)
     result = clf.evaluate(found)
+    if result.trained_on:
+        from ..images.words import seen_before
+
+        warn(seen_before(result.trained_on, result.images))
     files = []
     if plots is not None:
         from ..images.plots import draw_confusion, draw_reliability
 
         plots.mkdir(parents=True, exist_ok=True)
         files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
+    if report is not None:
+        with bar("Making the report") as progress:
+            clf.report(report, found, progress=progress)
     if as_json:
-        show_json({**result.as_dict(), "skipped": skipped, "plots": [str(file) for file in files]})
+        where = {"plots": [str(file) for file in files], "report": report and str(report)}
+        show_json({**result.as_dict(), "skipped": skipped, **where})
         return
     tell(result)
     for file in files:
         say("written: [bold]{}[/]", file)
+    if report is not None:
+        say("written: [bold]{}[/]; open it in a browser", report)
 
 
-def tell(result: Scores) -> None:
+def tell(result: "Scores") -> None:
     """Print an evaluation."""
     say(
         f"[bold]Accuracy {percent(result.accuracy)}[/] on {result.images} images (mean over classes "
         f"{percent(result.balanced_accuracy)}, log-loss {result.log_loss:.3f})"
     )
+    from ..images.words import how_good
+
+    say("{}", how_good(result.accuracy, result.interval))
     classes = table("By class, the weakest first", "class", "images", "recognised", "right when said",
                     right=("images", "recognised", "right when said"))  # fmt: skip
     for score in sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall):
@@ -92,7 +118,7 @@ def tell(result: Scores) -> None:
     out().print(reliability)
 
 
-def _matrix(result: Scores) -> None:
+def _matrix(result: "Scores") -> None:
     numbers = [str(i) for i in range(1, len(result.classes) + 1)]
     matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
     for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):

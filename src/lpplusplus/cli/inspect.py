@@ -1,7 +1,5 @@
 """`lpp inspect`: what is in this file?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +8,10 @@ import typer
 from .console import add_row, out, show_json, table
 from .options import Json
 
-_TOLD = ("measured", "accuracy", "zero_shot_accuracy", "weakest", "doubtful_names", "twins", "copies")
+_TOLD = (
+    "measured", "accuracy", "interval", "zero_shot_accuracy", "examples_alone_accuracy", "over_names", "over_examples",
+    "weakest", "confused", "mislabelled", "doubtful_names", "twins", "copies",
+)  # fmt: skip
 """What `lpp train` found out."""
 
 
@@ -37,6 +38,7 @@ def inspect(
 
 def _model(path: Path) -> dict[str, Any]:
     from .._core.model_file import load
+    from ..encoders.packaged import current_name
 
     model = load(path)
     images, insight = (_section(model.metadata_, name) for name in ("images", "insight"))
@@ -48,7 +50,7 @@ def _model(path: Path) -> dict[str, Any]:
         "classes": [str(label) for label in model.classes_.tolist()],
         "names": images.get("names", []),
         "dim": model.n_features_in_,
-        "encoder": encoder.get("spec"),
+        "encoder": current_name(encoder["spec"], encoder["fingerprint"]) if encoder else None,
         "encoder_fingerprint": encoder.get("fingerprint"),
         "preprocessing": encoder.get("preprocessing"),
         "templates": images.get("templates", []) if encoder else [],  # Without one, the text came with the arrays.

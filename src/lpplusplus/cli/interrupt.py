@@ -1,7 +1,5 @@
 """Ctrl-C, before a command has begun and while it works."""
 
-from __future__ import annotations
-
 import os
 import signal
 

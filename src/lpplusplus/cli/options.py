@@ -1,8 +1,7 @@
 """Options that several commands have."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +11,6 @@ import typer
 from .console import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..encoders.pixels.decoding import ImageError
 
 
@@ -49,7 +46,7 @@ Spec = Annotated[
     typer.Option(
         "--encoder",
         "-e",
-        help="embedded, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…",
+        help="embedded, clip, clip-large, onnx:FOLDER-OR-ID, open_clip:ARCH/PRETRAINED or https://…",
         show_default="that of a feature store, else embedded",
         autocompletion=_schemes,
     ),
@@ -63,6 +60,35 @@ OtherSpec = Annotated[
         autocompletion=_schemes,
     ),
 ]
+
+
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write a page (.html) with the mistakes and their photos, to open in a browser."),
+]
+
+
+def check_report(report: Path, output: Path | None = None) -> None:
+    """Refuse a file that cannot be written, or that is something else than a page of ours; such as `output`."""
+    problem = None
+    if output is not None and report.resolve() == output.resolve():
+        problem = f"{report} is also the file for the classifier: name another."
+    elif report.suffix.lower() not in (".html", ".htm"):
+        problem = f"{report} does not end in .html: name a file such as {report.with_suffix('.html')}."
+    elif not report.parent.is_dir():
+        problem = f"the folder {report.parent} does not exist: make it first."
+    elif report.exists() and not _is_report(report):
+        problem = f"{report} is there already and is not a report: name another file, or remove it first."
+    if problem is not None:
+        raise typer.BadParameter(problem, param_hint="--report")
+    check_writable(report.parent, "--report")
+
+
+def _is_report(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return b'<meta name="generator" content="lpplusplus">' in file.read(1000)
 
 
 def check_writable(folder: Path, option: str) -> None:
@@ -110,7 +136,7 @@ def report_left_aside(count: int, store: Path) -> None:
         )
 
 
-def report_skipped(skipped: Sequence[ImageError]) -> list[dict[str, Any]]:
+def report_skipped(skipped: "Sequence[ImageError]") -> list[dict[str, Any]]:
     """Warn of each image that was left out, and return the same for JSON."""
     for problem in skipped:
         warn(f"skipped: {problem}")

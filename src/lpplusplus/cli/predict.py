@@ -1,7 +1,5 @@
 """`lpp predict`: what do these images show?"""
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ import typer
 from .console import add_row, bar, out, percent, show_json, table
 from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, report_skipped
 
-LISTS = (".csv", ".jsonl", ".npz", ".safetensors")
+LISTS = (".csv", ".jsonl", ".npz", ".safetensors", ".zip")
 """Suffixes of files that stand for many images. Any other file is taken for an image."""
 
 
@@ -20,7 +18,9 @@ def predict(
     model: Model,
     images: Annotated[
         list[Path],
-        typer.Argument(help="Images; or one folder, manifest, feature store or file of arrays.", show_default=False),
+        typer.Argument(
+            help="Images; or one folder, zip file, manifest, feature store or file of arrays.", show_default=False
+        ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
     encoder: OtherSpec = None,

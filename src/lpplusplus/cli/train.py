@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .demo import CLIP
 from .options import (
     AllowNetwork,
     Errors,
     Json,
     OnError,
+    Report,
     Spec,
     Views,
+    check_report,
     check_store,
     check_writable,
     report_left_aside,
@@ -24,6 +25,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from .._core.base import FewShotClassifier
     from ..images.classifier import ImageClassifier
     from ..images.insight import Insight
 
@@ -37,12 +39,16 @@ METHODS = {
     "clip-adapter": "ClipAdapter",
 }
 """Short names; every other method is known by the name of its class."""
+SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @medical"
+"""Those of `encoders.templates`, which is not imported for --help."""
 
 
 def train(
     source: Annotated[
         Path,
-        typer.Argument(help="Folder per class, manifest, feature store, .npz or .safetensors.", show_default=False),
+        typer.Argument(
+            help="Folder per class, .zip, manifest, feature store, .npz or .safetensors.", show_default=False
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
     encoder: Spec = None,
@@ -51,7 +57,8 @@ def train(
         typer.Option(
             "--template",
             "-t",
-            help='Sentence with {} for the class name; several are averaged. By default "a photo of a {}."',
+            help="Sentence with {} for the class name; of several, the images decide how much each counts. Or those of "
+            f'a subject: {SUBJECTS}. By default "a photo of a {{}}."',
         ),
     ] = None,
     classes: Annotated[
@@ -67,6 +74,7 @@ def train(
         typer.Option("--shots", min=1, help="Train on this many images per class; by default on all."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
+    report: Report = None,
     views: Views = 0,
     store: Annotated[
         Path | None,
@@ -92,20 +100,21 @@ def train(
     Examples
     --------
     lpp train photos/ -o birds.lpp
+    lpp train photos/ -o birds.lpp --report birds.html
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
+    lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
-    from .._core.registry import method as method_named
-
-    kind = method_named(METHODS.get(method, method))
-    if kind is None or not kind.black_box:
-        reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
-        raise typer.BadParameter(f"{method!r} {reason}.", param_hint="--method")
+    kind = _method(method)
     _check_output(output, [path for path in (source, val, classes) if path is not None])
+    if report is not None:
+        check_report(report, output)
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
+    from ..images.inputs import holds_embeddings
+    from ..images.sources import open_images
     from ..images.sources.class_names import read_class_names
 
     clf = ImageClassifier(
@@ -117,14 +126,44 @@ def train(
         allow_network=allow_network,
     )
     names = None if classes is None else read_class_names(classes)
-    with bar("Embedding and training") as progress:
-        clf.progress = progress
-        clf.fit(source, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
+    images = source if holds_embeddings(source) else open_images(source, allow_empty=allow_empty, part="train")
+    if names is None and not as_json and not isinstance(images, Path):
+        _show_names(dict(zip(images.classes, images.names, strict=True)))
+    with bar("Embedding") as progress:
+        clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
+        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
     if store is not None:
         report_left_aside(clf.support_.left_aside, store)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
+    insight = _checked(clf)
+    clf.save(output)
+    if report is not None:
+        with bar("Making the report") as progress:
+            clf.report(report, progress=progress)
+    if as_json:
+        where = {"report": report and str(report)}
+        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
+        return
+    tell(clf, insight, output)
+    if report is not None:
+        say("written: [bold]{}[/]; open it in a browser", report)
+
+
+def _method(name: str) -> type[FewShotClassifier]:
+    """The method of that name, if it can be trained on embeddings alone."""
+    from .._core.registry import method as method_named
+
+    kind: type[FewShotClassifier] | None = method_named(METHODS.get(name, name))
+    if kind is None or not kind.black_box:
+        reason = f"is not one of {', '.join(METHODS)}" if kind is None else "needs the model itself: use it in Python"
+        raise typer.BadParameter(f"{name!r} {reason}.", param_hint="--method")
+    return kind
+
+
+def _checked(clf: ImageClassifier) -> Insight:
+    """What was learned; a warning if the validation images were trained on."""
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
     if insight.copies:
@@ -132,11 +171,15 @@ def train(
             f"{insight.copies} of {len(clf.validation_ or ())} validation images are among the training images: what "
             f"is measured on them says nothing about new ones."
         )
-    clf.save(output)
-    if as_json:
-        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped})
-        return
-    tell(clf, insight, output)
+    return insight
+
+
+def _show_names(names: dict[str, str], most: int = 6) -> None:
+    """What the encoder will read instead of labels, before it does."""
+    changed = [f"{label} → {name}" for label, name in names.items() if name != label]
+    if changed:
+        more = f", … ({len(changed)} in all)" if len(changed) > most else ""
+        say("Class names for the encoder: {}{}. For other words: --classes FILE", ", ".join(changed[:most]), more)
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
@@ -177,28 +220,17 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
         shown = table("", f"accuracy by {insight.measured}", "", right=("",))
         if insight.zero_shot_accuracy is not None:
             add_row(shown, "class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
+            add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
         add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
-    if insight.weakest:
-        weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
-        say("[bold]Weakest classes:[/] {}. More, or clearer, examples would help most here.", weak)
-    if insight.doubtful_names:
-        say(
-            "[bold]Names that the encoder seems not to understand:[/] {}. Try other words with --classes, or another "
-            "--template.",
-            ", ".join(insight.doubtful_names[:10]),
-        )
-    for twins in insight.twins:
-        say(
-            "[bold]Almost the same image in two classes:[/] {} ({}) and {} ({}), likeness {}",
-            twins.first,
-            twins.first_label,
-            twins.second,
-            twins.second_label,
-            twins.likeness,
-        )
-    if clf.origin_ is not None and clf.origin_.spec == "embedded":
-        say(f"The embedded encoder is a demonstration model: for real photos name a CLIP model, such as -e {CLIP}.")
+    from ..images.words import advice, summary
+
+    for sentence in summary(insight):
+        say("{}", sentence)
+    for heading, about in advice(insight):
+        say("[bold]{}[/] {}", heading, about)
+    if clf.origin_ is not None and clf.origin_.spec == "drawings":
+        say("The encoder drawings knows drawn shapes only: for photos leave out --encoder, or name clip.")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:
@@ -208,6 +240,7 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "method": method,
         "encoder": None if clf.origin_ is None else clf.origin_.spec,
         "classes": [str(label) for label in clf.classes_.tolist()],
+        "names": list(clf.names_),
         "images": len(support),
         "computed": support.computed,
         "reused": support.reused,

@@ -1,9 +1,8 @@
 """Image–text encoders, opened by name; one small file each.
 
 To add one, write a module with a subclass of `Encoder` and a `KIND` that describes it, and name it in `MODULES`.
+A module with several has `KINDS`, by name.
 """
-
-from __future__ import annotations
 
 import difflib
 import logging
@@ -27,7 +26,10 @@ __all__ = [
 DEFAULT_ENCODER = "embedded"
 """What embeds images where no encoder is named."""
 MODULES = {
-    "embedded": ".embedded",
+    "embedded": ".packaged",
+    "clip": ".clip",
+    "clip-large": ".clip",
+    "drawings": ".packaged",
     "onnx": ".onnx",
     "open_clip": ".open_clip",
     "https": ".http",
@@ -41,10 +43,10 @@ def known_encoders() -> list[EncoderKind]:
 
     Examples
     --------
-    >>> [kind.scheme for kind in known_encoders()]
-    ['embedded', 'onnx:FOLDER-OR-HUB-ID', 'open_clip:ARCH/PRETRAINED', 'https://HOST/v1?model=NAME']
+    >>> [kind.scheme for kind in known_encoders()][:5]
+    ['embedded', 'clip', 'clip-large', 'drawings', 'onnx:FOLDER-OR-HUB-ID']
     """
-    return [_kind(module) for module in dict.fromkeys(MODULES.values())]
+    return list({kind.scheme: kind for kind in map(_kind, MODULES)}.values())
 
 
 def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool = False) -> Encoder:
@@ -53,7 +55,8 @@ def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool 
     Parameters
     ----------
     spec
-        "embedded"; "onnx:" and a folder or hub id; "open_clip:ARCH/PRETRAINED"; or the http(s) address of a service.
+        "embedded", "clip", "clip-large" or "drawings"; "onnx:" and a folder or hub id; "open_clip:ARCH/PRETRAINED"; or
+        the http(s) address of a service.
     named_by
         The file that the name was read from; None if the user chose the encoder. A file may name what is on this
         machine. It may not make us fetch or send anything, and it never decides who gets the user's key.
@@ -67,11 +70,11 @@ def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool 
 
     Examples
     --------
-    >>> open_encoder("embedded").encode_texts(["a red star"]).shape
+    >>> open_encoder("drawings").encode_texts(["a red star"]).shape
     (1, 130)
     """
     scheme, colon, name = spec.partition(":")
-    kind = _kind(MODULES[scheme]) if scheme in MODULES else None
+    kind = _kind(scheme) if scheme in MODULES else None
     if kind is None or bool(colon) != (":" in kind.scheme):
         raise EncoderError(_unknown(spec, scheme))
     if colon and not name:
@@ -91,8 +94,9 @@ def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool 
     return kind.open(spec, Access.NETWORK)
 
 
-def _kind(module: str) -> EncoderKind:
-    return cast(EncoderKind, import_module(module, __name__).KIND)
+def _kind(name: str) -> EncoderKind:
+    module = import_module(MODULES[name], __name__)
+    return cast(EncoderKind, module.KINDS[name] if hasattr(module, "KINDS") else module.KIND)
 
 
 def _unknown(spec: str, scheme: str) -> str:

@@ -4,8 +4,6 @@ An image is embedded in two steps, so that the first can run on other cores than
 RGB image into what the model takes; several threads may call it at once. `encode_prepared` embeds a batch of these.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +34,7 @@ class Encoder(ABC):
     """Images or texts that are embedded together."""
 
     @abstractmethod
-    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> Any:
+    def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> Any:
         """One upright RGB image as `encode_prepared` takes it; with `rng`, a random crop of it."""
 
     @abstractmethod
@@ -47,7 +45,7 @@ class Encoder(ABC):
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of texts, (n, dim), as the model gives them: not normalised."""
 
-    def encode_images(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
+    def encode_images(self, images: "Sequence[Image.Image]") -> NDArray[np.float32]:
         """Embeddings of upright RGB images, (n, dim)."""
         if not images:
             return np.empty((0, self.dim), np.float32)

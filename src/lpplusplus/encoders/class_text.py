@@ -1,7 +1,5 @@
 """From class names to class embeddings, as CLIP does it: fill in templates, embed, average."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 
@@ -9,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Encoder, EncoderError
+from .templates import of_subject
 
 DEFAULT_TEMPLATE = "a photo of a {}."
 """CLIP's own, for when none is given."""
@@ -19,21 +18,30 @@ CLASSES_AT_ONCE = 512
 def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
     """One or several templates as a tuple; refused unless each has `{}` exactly once, for the class name.
 
+    "@pet" stands for the templates of that subject (`templates.SUBJECTS`).
+
     Examples
     --------
     >>> check_templates("a photo of a {}, a type of bird.")
     ('a photo of a {}, a type of bird.',)
+    >>> check_templates(["@pet", "a drawing of a {}."])[-2:]
+    ('a photo of my {}.', 'a drawing of a {}.')
     """
-    checked = (templates,) if isinstance(templates, str) else tuple(templates)
-    if not checked:
+    given = (templates,) if isinstance(templates, str) else tuple(templates)
+    if not given:
         raise ValueError(f'templates is empty: give at least one, such as "{DEFAULT_TEMPLATE}"')
-    for template in checked:
+    checked: list[str] = []
+    for template in given:
+        if isinstance(template, str) and template.startswith("@"):
+            checked += of_subject(template)
+            continue
         if not isinstance(template, str) or template.count("{}") != 1:
             raise ValueError(
                 f"template {template!r} must be text with {{}} exactly once, where the class name goes, "
                 f'such as "{DEFAULT_TEMPLATE}"'
             )
-    return checked
+        checked.append(template)
+    return tuple(dict.fromkeys(checked))
 
 
 def display_name(label: str) -> str:
@@ -72,13 +80,28 @@ def class_texts(
     """
     checked = check_templates(templates)
     texts = np.empty((len(names), encoder.dim), np.float32)
-    for first in range(0, len(names), CLASSES_AT_ONCE):
-        some = names[first : first + CLASSES_AT_ONCE]
-        total = np.zeros((len(some), encoder.dim))
-        for template in checked:
-            total += _unit(encoder.encode_texts([fill(template, name) for name in some]), some, encoder)
-        texts[first : first + len(some)] = _unit(total, some, encoder)
+    for some in _portions(names):
+        total = sum(_prompt(encoder, names[some], template) for template in checked)
+        texts[some] = _unit(np.asarray(total), names[some], encoder)
     return texts
+
+
+def prompt_texts(encoder: Encoder, names: Sequence[str], templates: Sequence[str]) -> NDArray[np.float32]:
+    """Unit embeddings of every template of every class, (templates, K, dim); raises as `class_texts`."""
+    checked = check_templates(templates)
+    texts = np.empty((len(checked), len(names), encoder.dim), np.float32)
+    for some in _portions(names):
+        for number, template in enumerate(checked):
+            texts[number, some] = _prompt(encoder, names[some], template)
+    return texts
+
+
+def _portions(names: Sequence[str]) -> list[slice]:
+    return [slice(first, first + CLASSES_AT_ONCE) for first in range(0, len(names), CLASSES_AT_ONCE)]
+
+
+def _prompt(encoder: Encoder, names: Sequence[str], template: str) -> NDArray[np.float64]:
+    return _unit(encoder.encode_texts([fill(template, name) for name in names]), names, encoder)
 
 
 def _unit(rows: NDArray[np.floating], names: Sequence[str], encoder: Encoder) -> NDArray[np.float64]:

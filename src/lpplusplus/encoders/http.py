@@ -11,8 +11,6 @@ The key comes from the environment variable LPP_API_KEY. It is sent only to a ho
 encoder or in the variable LPP_API_HOST, and it is not kept or printed.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -111,7 +109,7 @@ class HttpEncoder(Encoder):
         identity = [url, self._model, form, self.dim, int(np.argmax(np.abs(one - two)))]
         self.fingerprint = f"http-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()}"
 
-    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> str:
+    def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> str:
         from PIL import Image
 
         from .pixels.preprocessing import random_crop

@@ -1,10 +1,8 @@
 """One JSON request to an embedding service: bounded in time and size, tried again where that helps.
 
-The key is read from the environment for each request. It is sent to the address that is asked, if that may have it,
-and nowhere else. It is never shown.
+The key is read from the environment for each request. It is sent to the address of the request only, and only if that
+address may have it. It is never shown.
 """
-
-from __future__ import annotations
 
 import email.utils
 import ipaddress

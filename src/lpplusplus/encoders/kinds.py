@@ -1,7 +1,5 @@
 """What each encoder module says of itself, so that its encoders can be listed and opened by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -45,6 +43,10 @@ class EncoderKind:
     """Modules that it imports."""
     open: Callable[[str, Access], Encoder]
     """Opens the encoder that a whole spec names; raises `NetworkNeededError` if that takes more than is allowed."""
+    size: int | None = None
+    """Bytes of its files, about; None where the user chooses the model."""
+    here: Callable[[], bool | None] = lambda: None
+    """Tells whether its files are on this machine; None where the user chooses the model."""
 
     @property
     def missing(self) -> list[str]:

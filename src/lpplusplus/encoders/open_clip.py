@@ -1,7 +1,5 @@
 """Any open_clip model, through torch."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 import hashlib
@@ -63,7 +61,7 @@ class OpenClipEncoder(Encoder):
         self._adopt(name, model, tokenizer, device)
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any, name: str) -> OpenClipEncoder:
+    def of(cls, model: Any, tokenizer: Any, name: str) -> "OpenClipEncoder":
         """An encoder from a copy of a model in memory, such as one that you have just fine-tuned.
 
         Parameters
@@ -97,7 +95,7 @@ class OpenClipEncoder(Encoder):
         self.dim = 0
         self.dim = int(self.encode_texts(PROBE[:1]).shape[1])
 
-    def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> NDArray[np.float32]:
+    def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> NDArray[np.float32]:
         return self._prepare.centre(image) if rng is None else self._prepare.random_view(image, rng)
 
     def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
@@ -129,7 +127,7 @@ class OpenClipEncoder(Encoder):
         with self._no_gradients():
             return _numpy(image_and_places(self.model.visual, torch.stack(batch).to(self.device), self.spec))
 
-    def __sklearn_clone__(self) -> OpenClipEncoder:
+    def __sklearn_clone__(self) -> "OpenClipEncoder":
         """Itself: nothing changes an encoder, and a copy would take hundreds of megabytes."""
         return self
 

@@ -1,7 +1,5 @@
 """What an open_clip image tower says of each place in an image, not of the whole image only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """From a folder of images to a trained, saved classifier, with any encoder."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,22 +10,26 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._core.base import FewShotClassifier
+from .._core.class_prompts import check_text
+from .._core.files import atomic_write
 from .._core.model_file import ModelFormatError, load
 from .._core.progress import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
-from .embeddings import Embeddings, Origin
+from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
-from .evaluation import Scores, evaluate
+from .evaluation import Answers, Scores
 from .inputs import called, class_text, gather
-from .insight import Insight, look_into
+from .insight import Insight, examine
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 _SAVED = ("spec", "fingerprint", "preprocessing", "dim")
 """What a saved classifier keeps of its `Origin`."""
+MOST_DIGESTS = 100_000
+"""Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
 
 
 class ImageClassifier:
@@ -36,11 +38,12 @@ class ImageClassifier:
     Parameters
     ----------
     encoder : str or Encoder, optional
-        What turns images and class names into embeddings: "embedded" (a small demonstration model, offline),
-        "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an `Encoder`. By
-        default the encoder that made the feature store which is trained on, else "embedded".
+        What turns images and class names into embeddings: "embedded" (small, of photos, offline), "clip",
+        "clip-large", "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an
+        `Encoder`. By default the encoder that made the feature store which is trained on, else "embedded".
     template : str or list of str
-        Sentence with {} for the class name. The embeddings of several sentences are averaged.
+        Sentence with {} for the class name; "@satellite" and other subjects (`encoders.templates.SUBJECTS`) stand for
+        several. With several, `LPPlusPlus` lets the images decide how much each counts, other methods average.
     method : estimator, optional
         What to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.
     views : int
@@ -67,9 +70,11 @@ class ImageClassifier:
     support_, validation_ : Embeddings
         What it was trained and validated on; `validation_` is None without validation. Not saved.
     class_text_ : (K, D) array or None
-        Embeddings of the class names. Not saved, though a method may keep them.
+        Embeddings of the class names, averaged over the templates. Not saved, though a method may keep them.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
+    held_out_ : Answers or None
+        What `look_into` asked about images that were held out, and the answers. Not saved.
 
     Examples
     --------
@@ -89,6 +94,9 @@ class ImageClassifier:
     validation_: Embeddings | None
     class_text_: NDArray[np.float32] | None
     insight_: Insight
+    held_out_: Answers | None
+    _seen: frozenset[bytes]
+    """Digests of the images it was trained on."""
     _where: str | Encoder
     """Where the encoder of the fitted classifier is."""
     _prompts: tuple[str, ...]
@@ -130,14 +138,15 @@ class ImageClassifier:
         seed: int = 0,
         store: str | os.PathLike[str] | None = None,
         allow_empty: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Train on images, a feature store, or a file of arrays.
 
         Parameters
         ----------
         source
-            A folder per class, a `.csv` or `.jsonl` manifest, a list of paths or Pillow images with labels `y`, a
-            feature store, or an `.npz` or `.safetensors` file of arrays.
+            A folder per class, a `.zip` file of one, a `.csv` or `.jsonl` manifest, a list of paths or Pillow images
+            with labels `y`, a feature store, an `.npz` or `.safetensors` file of arrays, or what `open_images` or
+            `embed` returned.
         y
             Labels of a list.
         val, y_val
@@ -180,6 +189,7 @@ class ImageClassifier:
                 like=support.origin,
                 whose=called(source),
                 y=y_val,
+                part="val",
                 **options,
             )
             extra = {"X_val": validation.rows, "y_val": validation.labels}
@@ -188,9 +198,11 @@ class ImageClassifier:
         model.fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
         self.classifier_, self.classes_, self.names_ = model, _as_given(model.classes_, y), support.names
         self.origin_, self.support_, self.validation_ = support.origin, support, validation
-        self.class_text_, self._where, self._prompts, self._views = text, where, templates, support.views
-        if hasattr(self, "insight_"):
-            del self.insight_  # It was about the classifier before.
+        self.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
+        self._text, self._where, self._prompts, self._views = text, where, templates, support.views
+        self._seen = frozenset(support.digests())
+        for about_the_one_before in ("insight_", "held_out_"):
+            vars(self).pop(about_the_one_before, None)
         return self
 
     def look_into(self, progress: Progress | None = None) -> Insight:
@@ -198,8 +210,45 @@ class ImageClassifier:
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
-        self.insight_ = look_into(self.classifier_, self.support_, self.class_text_, self.validation_, progress)
+        self.insight_, self.held_out_ = examine(self.classifier_, self.support_, self._text, self.validation_, progress)
         return self.insight_
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        source: Any = None,
+        y: Any = None,
+        *,
+        progress: Progress | None = None,
+    ) -> str:
+        """A page in HTML that shows how good the classifier is: mistakes with their photos, doubtful photos, and more.
+
+        The page needs nothing else: no network, no script. It holds small copies of some of the photos.
+
+        Parameters
+        ----------
+        path
+            File to write it to; by default it is only returned.
+        source, y
+            Labelled images to test on, as in `evaluate`. By default the page is about the training: what was answered
+            about images that were held out.
+        progress
+            Called as `progress(done, total)` while it is made.
+        """
+        from .report import evaluation_page, training_page  # Needs Jinja2.
+
+        self._check_fitted()
+        if source is not None:
+            answers = self.answers(source, y)
+            page = evaluation_page(self, answers, answers.scores(self.trained_on(answers.images)), progress)
+        else:
+            if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
+                self.look_into(progress)
+            page = training_page(self, self.insight_, self.held_out_, progress)
+        if path is not None:
+            with atomic_write(path) as file:
+                file.write(page.encode())
+        return page
 
     def predict(self, images: Any) -> NDArray[Any]:
         """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays.
@@ -250,21 +299,32 @@ class ImageClassifier:
         return np.asarray(self.classifier_.predict_proba(found.rows))
 
     def evaluate(self, source: Any, y: Any = None) -> Scores:
-        """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels."""
+        """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels.
+
+        `trained_on` of the result is the number of these images that the classifier was trained on.
+        """
+        answers = self.answers(source, y)
+        return answers.scores(self.trained_on(answers.images))
+
+    def trained_on(self, found: Embeddings) -> int:
+        """How many of these images it was trained on; 0 if it was saved before that was kept."""
+        self._check_fitted()
+        return sum(digest in self._seen for digest in found.digests())
+
+    def answers(self, source: Any, y: Any = None) -> Answers:
+        """What it says of labelled images, beside their labels; `source` as in `evaluate`."""
         found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
         if found.labels is None:
             raise SourceError(f"{called(source)} has no labels to compare with.")
-        position = {str(label): i for i, label in enumerate(self.classes_.tolist())}
-        unknown = sorted(set(found.labels.tolist()) - set(position))
+        known = [str(label) for label in self.classes_.tolist()]
+        unknown = sorted(set(found.labels.tolist()) - set(known))
         if unknown:
             example = found.paths[found.labels.tolist().index(unknown[0])]
-            known = ", ".join(list(position)[:5]) + (", …" if len(position) > 5 else "")
             raise SourceError(
                 f"{example} has the class {shown(unknown[0])} ({len(unknown)} unknown class(es) in all), which this "
-                f"classifier does not have; it has {known}."
+                f"classifier does not have; it has {', '.join(known[:5])}{', …' if len(known) > 5 else ''}."
             )
-        truth = np.array([position[label] for label in found.labels.tolist()], np.intp)
-        return evaluate(self.probabilities(found), truth, list(position))
+        return Answers(found, self.probabilities(found), known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier, with what it needs to know of its encoder, to one file, atomically."""
@@ -279,6 +339,7 @@ class ImageClassifier:
                     "names": list(self.names_),
                     "numbers": self.classes_.dtype.kind in "iu",
                     "views": self._views,
+                    "trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex(),
                 },
                 "insight": insight and insight.as_dict(),
             },
@@ -293,7 +354,7 @@ class ImageClassifier:
         on_error: Literal["stop", "skip"] = "stop",
         progress: Progress | None = None,
         allow_network: bool = False,
-    ) -> ImageClassifier:
+    ) -> "ImageClassifier":
         """Read what `save` wrote.
 
         Parameters
@@ -315,6 +376,7 @@ class ImageClassifier:
                 raise ValueError("names are not those of the classes")
             prompts = check_templates(templates)
             classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
+            seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFormatError(
                 f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
@@ -335,6 +397,7 @@ class ImageClassifier:
         loaded.classifier_, loaded.classes_, loaded.names_, loaded.origin_ = model, classes, names, origin
         loaded._where = DEFAULT_ENCODER if encoder is None else encoder
         loaded._prompts, loaded._views = prompts, views
+        loaded._seen = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
         return loaded
 
     def _open(self, where: str | Encoder) -> Encoder:

@@ -5,8 +5,6 @@ For that, images are taken in their order, no batch crosses the border of a shar
 from the image's content.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +33,7 @@ from ..encoders.pixels.preprocessing import ElongatedError
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
+from .sources.zipped_file import ZippedFile
 from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
@@ -110,6 +109,7 @@ def embed(
         reused=run.reused,
         computed=run.computed,
         left_aside=left_aside,
+        items=[images.items[position] for position in run.positions],
     )
 
 
@@ -177,7 +177,9 @@ class _Run:
         self._keep(number, found, batches, writer)
         self._report(span.stop)
 
-    def _keep(self, number: int, found: list[tuple[int, bytes]], batches: _Batches, writer: StoreWriter | None) -> None:
+    def _keep(
+        self, number: int, found: list[tuple[int, bytes]], batches: "_Batches", writer: StoreWriter | None
+    ) -> None:
         """Keep a shard, on disk or in memory."""
         self.positions += [position for position, _ in found]
         self.digests += [digest for _, digest in found]
@@ -204,14 +206,16 @@ class _Run:
         try:
             if isinstance(item, Path):
                 content = read_bytes(item, self.limits)
+            elif isinstance(item, ZippedFile):
+                content = item.read_bytes(self.limits)
             else:
                 image = convert(item, self.limits, name)
                 content = f"RGB {image.size}\n".encode() + image.tobytes()
             digest = hashlib.sha256(content).digest()
             if self._knows(position // ROWS_PER_SHARD, digest, writer):
                 return _Read(digest, None)
-            if isinstance(item, Path):
-                image = decode(content, item, self.limits)
+            if isinstance(item, Path | ZippedFile):
+                image = decode(content, item if isinstance(item, Path) else name, self.limits)
         except ImageError as error:
             return error
         try:

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from .._core.files import canonical_json
 from .._core.lazy import lazy
+from ..encoders.packaged import current_name
 from .errors import shown
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
     from ..encoders.pixels.decoding import ImageError
+    from .sources.image_set import Item
+
+DIGEST = 8
+"""Bytes of a digest. Of a million images and a million others, two have the same one by chance once in 20 million."""
 
 
 LARGEST = 2**24
@@ -45,6 +50,9 @@ class Origin:
     dim: int
     decoding: int = 0
     views: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", current_name(self.spec, self.fingerprint))
 
     @classmethod
     def of(cls, encoder: Encoder, views: int = 0) -> Origin:
@@ -95,6 +103,8 @@ class Embeddings:
         Label of each image: strings, or positions in `classes` in the benchmark.
     paths : n strings
         Where the images are, for messages and tables.
+    items : n files or Pillow images, or ()
+        The images themselves, where they were embedded just now.
     classes, names : K strings
         All labels in order, and what prompts call them; there may be classes without an image.
     origin : Origin or None
@@ -135,6 +145,7 @@ class Embeddings:
     reused: int = 0
     computed: int = 0
     left_aside: int = 0
+    items: Sequence[Item] = ()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -155,4 +166,12 @@ class Embeddings:
         chosen = np.arange(len(self))[rows]
         per_image = {name: getattr(self, name) for name in ("X", "labels", "hashes", "positions")}
         parts: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in per_image.items()}
-        return replace(self, **parts, paths=[self.paths[row] for row in chosen] if self.paths else ())
+        listed: dict[str, Any] = {
+            name: [getattr(self, name)[row] for row in chosen] for name in ("paths", "items") if getattr(self, name)
+        }
+        return replace(self, **parts, **listed)
+
+    def digests(self) -> list[bytes]:
+        """`DIGEST` bytes for each image, by which it is known again: of its file, else of its embedding."""
+        found = self.hashes if self.hashes is not None else [hashlib.sha256(row.tobytes()).digest() for row in self.X]
+        return [bytes(one[:DIGEST]) for one in found]

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
+if TYPE_CHECKING:
+    from .embeddings import Embeddings
+
 BINS = 10
 """Bins of confidence that calibration is measured in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a classifier said of labelled images that it had not seen.
+
+    Attributes
+    ----------
+    images : Embeddings
+        The images and their labels.
+    probabilities : (n, K) array
+        Of each class, in the order of `classes`.
+    classes : list of str
+        Labels.
+    """
+
+    images: Embeddings
+    probabilities: NDArray[Any]
+    classes: list[str]
+
+    @property
+    def truth(self) -> NDArray[np.intp]:
+        """Position in `classes` of each image's label."""
+        assert self.images.labels is not None
+        position = {label: i for i, label in enumerate(self.classes)}
+        return np.array([position[label] for label in self.images.labels.tolist()], np.intp)
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether the likeliest class is the label, of each image."""
+        return np.asarray(self.probabilities.argmax(axis=1) == self.truth)
+
+    def scores(self, trained_on: int = 0) -> Scores:
+        """Accuracy and all the rest."""
+        return replace(evaluate(self.probabilities, self.truth, self.classes), trained_on=trained_on)
 
 
 @dataclass(frozen=True)
@@ -45,6 +83,8 @@ class Scores:
         Number of images by truth (row) and answer (column).
     reliability : (bins, 3) array
         Mean confidence, accuracy and number of images of each bin of confidence that has images.
+    trained_on : int
+        Number of these images that the classifier was trained on, which makes any classifier look good.
     """
 
     accuracy: float
@@ -55,6 +95,12 @@ class Scores:
     classes: list[ClassScore]
     confusion: NDArray[np.int64]
     reliability: NDArray[np.float64]
+    trained_on: int = 0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where accuracy on other images of the same kind lies, with 95 % confidence."""
+        return wilson(self.accuracy, self.images)
 
     def confused(self, most: int = 10) -> list[tuple[str, str, int]]:
         """The most frequent mistakes: truth, answer, number of images."""
@@ -69,7 +115,9 @@ class Scores:
         """Everything, as JSON can hold it."""
         return {
             "images": self.images,
+            "trained_on": self.trained_on,
             "accuracy": self.accuracy,
+            "interval": self.interval,
             "balanced_accuracy": self.balanced_accuracy,
             "log_loss": self.log_loss,
             "calibration_error": self.calibration_error,
@@ -80,6 +128,18 @@ class Scores:
                 for confidence, accuracy, images in self.reliability.tolist()
             ],
         }
+
+
+def wilson(accuracy: float, images: int) -> tuple[float, float]:
+    """95 % interval of a fraction (Wilson, 1927), which unlike ± 2 standard errors holds near 0 and 1, too.
+
+    >>> [round(x, 3) for x in wilson(0.9, 100)], [round(x, 3) for x in wilson(1.0, 10)]
+    ([0.826, 0.945], [0.722, 1.0])
+    """
+    z = 1.959964
+    middle = (accuracy + z * z / (2 * images)) / (1 + z * z / images)
+    half = z * np.sqrt(accuracy * (1 - accuracy) / images + (z / (2 * images)) ** 2) / (1 + z * z / images)
+    return float(max(0.0, middle - half)), float(min(1.0, middle + half))
 
 
 def evaluate(probabilities: NDArray[Any], truth: NDArray[np.intp], labels: list[str]) -> Scores:

@@ -1,7 +1,5 @@
 """The one door to embeddings: images, a feature store or a file of arrays come in, and no two encoders are mixed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +11,13 @@ from numpy.typing import NDArray
 
 from .._core.progress import Progress
 from ..encoders import Encoder
-from ..encoders.class_text import class_texts
+from ..encoders.class_text import class_texts, prompt_texts
 from .embedder import embed
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
-from .sources import open_images, read_arrays, sample_shots
+from .sources import ImageSet, open_images, read_arrays, sample_shots
 from .sources.class_names import match_names
+from .sources.folders import PartName
 from .store import FeatureStore, is_store
 
 
@@ -31,6 +30,7 @@ def gather(
     y: Any = None,
     labels: bool = True,
     training: bool = False,
+    part: PartName = "test",
     names: Mapping[str, str] | None = None,
     allow_empty: bool = False,
     shots: int | None = None,
@@ -45,7 +45,8 @@ def gather(
     Parameters
     ----------
     source
-        A folder, a manifest, a feature store, an `.npz` or `.safetensors` file, or a list of paths or Pillow images.
+        A folder, a zip file, a manifest, a feature store, an `.npz` or `.safetensors` file, a list of paths or Pillow
+        images, or what `open_images` or `embed` returned.
     encoder
         Opens the encoder; not called where `source` has embeddings already.
     like, whose
@@ -57,6 +58,8 @@ def gather(
         Whether labels are needed (training, evaluation) or not (prediction).
     training
         Refuse what no classifier can be trained on, where possible before an image is decoded.
+    part
+        What the images are for, where a folder has one for each use; "train" if `training`.
     names
         Display name of each label, in order, as `read_class_names` gives them.
     allow_empty
@@ -77,7 +80,9 @@ def gather(
         if training and len(ready.classes) < 2:
             raise SourceError(f"{where} has {len(ready.classes)} class(es): training needs two or more.")
         return ready
-    images = open_images(source, y, labels=labels, allow_empty=allow_empty)
+    images = source
+    if not isinstance(source, ImageSet):
+        images = open_images(source, y, labels=labels, allow_empty=allow_empty, part="train" if training else part)
     with_images = images.classes
     if labels and names is not None:
         images = images.with_names(names)
@@ -102,16 +107,26 @@ def gather(
 def class_text(
     support: Embeddings, encoder: Callable[[], Encoder], templates: Sequence[str]
 ) -> NDArray[np.float32] | None:
-    """Embeddings of the class names, (K, D): what came along, else by the encoder of the images if it is known."""
+    """Embeddings of the class names: what came along, else by the encoder of the images if it is known.
+
+    (K, D), or with several templates (templates, K, D).
+    """
     if support.text is not None or support.origin is None:
         return support.text
     opened = encoder()
     _refuse_another(support.origin, Origin.of(opened), "this classifier", "the encoder given now")
-    return class_texts(opened, support.names, templates)
+    return (class_texts if len(templates) == 1 else prompt_texts)(opened, support.names, templates)
+
+
+def holds_embeddings(path: Path) -> bool:
+    """Whether a path is a feature store or a file of arrays, not images."""
+    return is_store(path) or path.suffix.lower() in (".npz", ".safetensors")
 
 
 def called(source: Any) -> str:
     """What messages call a source."""
+    if isinstance(source, ImageSet):
+        return source.source
     return os.fspath(source) if isinstance(source, str | os.PathLike) else "the list of images"
 
 
@@ -126,17 +141,19 @@ def _refuse_another(mine: Origin | None, other: Origin | None, whose: str, other
 
 
 def _ready(source: Any, labels: bool) -> Embeddings | None:
-    """Embeddings that `source` holds, if it is a feature store or a file of arrays."""
+    """Embeddings that `source` is or holds: a feature store, a file of arrays."""
+    if isinstance(source, Embeddings):
+        return source
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
+    if not holds_embeddings(path):
+        return None
     if is_store(path):
         store = FeatureStore(path)
         if labels and not store.labelled:
             raise SourceError(f"{path} has no labels: embed a folder per class, or a manifest.")
         return store.load()
-    if path.suffix.lower() not in (".npz", ".safetensors"):
-        return None
     arrays = read_arrays(path)
     if labels and arrays.labels is None:
         raise SourceError(f"{path} has no array 'labels': add one with a label for each row of 'embeddings'.")

@@ -12,10 +12,13 @@ from sklearn.base import clone
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
+from .._core.class_prompts import check_text
 from .._core.folds import assign_folds
 from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
+from ..probe.estimator import LPPlusPlus
 from .embeddings import Embeddings
+from .evaluation import Answers, wilson
 
 FOLDS = 4
 """Folds of the cross-validation where there is no validation data."""
@@ -25,6 +28,8 @@ SAME_IMAGE = 0.98
 """Likeness from which two images of different classes are taken for the same image."""
 FEW_ENOUGH = 50_000
 """Largest number of images of which all pairs are compared."""
+SURE, EXCLUDED = 0.7, 0.05
+"""An image looks mislabelled if another class has at least the first probability, and its own less than the second."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
 
@@ -51,6 +56,26 @@ class Twins:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """Images of one class that were taken for another."""
+
+    truth: str
+    answer: str
+    images: int
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An image that looks like another class than its label says."""
+
+    path: str
+    label: str
+    answer: str
+    probability: float
+    """Of that other class."""
+
+
+@dataclass(frozen=True)
 class Insight:
     """What was learned, in numbers.
 
@@ -61,8 +86,19 @@ class Insight:
     accuracy, zero_shot_accuracy : float or None
         Fraction of held-out images that the classifier, and the class names alone, get right. None if not measured, or
         if there are no class names.
+    interval : (float, float) or None
+        Where accuracy on other images of the same kind lies, with 95 % confidence.
+    examples_alone_accuracy : float or None
+        The same as `accuracy`, of LP++ without class names.
+    over_names, over_examples : (float, float) or None
+        How much more of the held-out images the classifier gets right than names alone and than examples alone; and the
+        standard error of that.
     weakest : list of Weakness
         The classes with the lowest accuracy, if below 1.
+    confused : list of Confusion
+        The most frequent mistakes.
+    mislabelled : list of Doubt
+        Images that look mislabelled, the most obvious first.
     doubtful_names : list of str
         Classes whose names the encoder seems not to understand.
     twins : list of Twins
@@ -74,7 +110,13 @@ class Insight:
     measured: str
     accuracy: float | None = None
     zero_shot_accuracy: float | None = None
+    interval: tuple[float, float] | None = None
+    examples_alone_accuracy: float | None = None
+    over_names: tuple[float, float] | None = None
+    over_examples: tuple[float, float] | None = None
     weakest: list[Weakness] = field(default_factory=list)
+    confused: list[Confusion] = field(default_factory=list)
+    mislabelled: list[Doubt] = field(default_factory=list)
     doubtful_names: list[str] = field(default_factory=list)
     twins: list[Twins] = field(default_factory=list)
     copies: int = 0
@@ -92,51 +134,135 @@ def look_into(
     progress: Progress | None = None,
 ) -> Insight:
     """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support."""
+    return examine(model, support, text, validation, progress)[0]
+
+
+def examine(
+    model: FewShotClassifier,
+    support: Embeddings,
+    text: NDArray[np.float32] | None,
+    validation: Embeddings | None,
+    progress: Progress | None = None,
+) -> tuple[Insight, Answers | None]:
+    """As `look_into`; and what was answered about which images, if it could be measured."""
     assert support.labels is not None
     classes = list(support.classes)
-    doubtful = [] if text is None else doubtful_names(support.rows, support.labels, text, classes)
-    twins = look_alikes(support.rows, support.labels, support.paths)
-    copies = 0
+    found: dict[str, Any] = {"twins": look_alikes(support.rows, support.labels, support.paths)}
+    if text is not None:
+        found["doubtful_names"] = doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
+    examples_alone = None if text is None else LPPlusPlus(alpha="none")
     if validation is not None:
-        assert validation.labels is not None
-        answers, truth, held = model.predict(validation.rows), validation.labels, validation.rows
-        measured = "validation"
+        measured, held = "validation", validation
         seen = {row.tobytes() for row in support.rows}
-        copies = sum(row.tobytes() in seen for row in held)
+        found["copies"] = sum(row.tobytes() in seen for row in held.rows)
+        said = _asked(model, held, classes)
+        if examples_alone is not None:
+            examples_alone.fit(support.X, support.labels, classes=_present(support))
+            visual = _asked(examples_alone, held, classes)
     else:
         _, counts = np.unique(support.labels, return_counts=True)
         # A fold leaves one of a class's two examples, and folds of its own need two.
         if counts.min() < (3 if getattr(model, "selection", None) == "cross-validation" else 2):
-            return Insight("not measured", doubtful_names=doubtful, twins=twins)
-        answers, truth, held = _held_out(model, support, text, progress), support.labels, support.rows
-        measured = f"{FOLDS}-fold cross-validation"
-    zero_shot = None
+            return Insight("not measured", **found), None
+        measured, held = f"{FOLDS}-fold cross-validation", support
+        said, visual = _held_out([model, examples_alone], support, text, progress)
+    answers = Answers(held, said, classes)
+    right = answers.right
     if text is not None:
         names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
-        zero_shot = float((names.predict(held) == truth).mean())
-    right = answers == truth
-    return Insight(measured, float(right.mean()), zero_shot, _weakest(right, truth), doubtful, twins, copies)
+        by_names, by_examples = Answers(held, _asked(names, held, classes), classes), Answers(held, visual, classes)
+        found |= {
+            "zero_shot_accuracy": float(by_names.right.mean()),
+            "examples_alone_accuracy": float(by_examples.right.mean()),
+            "over_names": _lead(right, by_names.right),
+            "over_examples": _lead(right, by_examples.right),
+        }
+    assert held.labels is not None
+    insight = Insight(
+        measured,
+        accuracy=float(right.mean()),
+        interval=wilson(float(right.mean()), len(right)),
+        weakest=_weakest(right, held.labels),
+        confused=[Confusion(*pair) for pair in answers.scores().confused(WEAK)],
+        mislabelled=[] if validation is not None else mislabelled(answers),
+        **found,
+    )
+    return insight, answers
+
+
+def _present(support: Embeddings) -> list[str]:
+    """Classes that have images; the others are known by their names only."""
+    there = set(() if support.labels is None else support.labels.tolist())
+    return [label for label in support.classes if label in there]
+
+
+def _asked(model: FewShotClassifier, images: Embeddings, classes: list[str]) -> NDArray[np.float64]:
+    """Probabilities of all classes, in their order; 0 for one that the model does not know."""
+    known = [classes.index(str(label)) for label in model.classes_.tolist()]
+    probabilities = np.zeros((len(images), len(classes)))
+    probabilities[:, known] = model.predict_proba(images.rows)
+    return probabilities
+
+
+def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float]:
+    """Difference of two accuracies on the same images, and its standard error."""
+    difference = right.astype(float) - other
+    return float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
 
 
 def _held_out(
-    model: FewShotClassifier, support: Embeddings, text: NDArray[np.float32] | None, progress: Progress | None
-) -> NDArray[np.str_]:
-    """What the method answers for each example when it has not seen it."""
-    y = support.labels
+    models: Sequence[FewShotClassifier | None],
+    support: Embeddings,
+    text: NDArray[np.float32] | None,
+    progress: Progress | None,
+) -> list[NDArray[np.float64]]:
+    """What each method, the first of which may use names, answers for each example when it has not seen it."""
+    y, classes = support.labels, list(support.classes)
     assert y is not None
-    position = {label: i for i, label in enumerate(support.classes)}
-    folds = assign_folds(np.array([position[label] for label in y]), FOLDS, np.random.default_rng(0))
-    answers = np.empty(len(y), np.array(support.classes).dtype)  # A class without examples may have the longest label.
-    present = [label for label in support.classes if label in set(y.tolist())]
-    known = list(support.classes) if text is not None else present
+    folds = folds_of(support)
+    said = [np.zeros((len(y), len(classes))) for _ in models]
     for fold in range(FOLDS):
         held = folds == fold
-        if held.any():
-            part = clone(model).fit(support.X[~held], y[~held], text=text, classes=known)
-            answers[held] = part.predict(support.rows[held])
+        for number, model in enumerate(models):
+            if held.any() and model is not None:
+                names = text if number == 0 else None
+                part = clone(model).fit(
+                    support.X[~held], y[~held], text=names, classes=classes if names is not None else _present(support)
+                )
+                said[number][held] = _asked(part, support.subset(held), classes)
         if progress is not None:
             progress(fold + 1, FOLDS)
-    return answers
+    return said
+
+
+def folds_of(support: Embeddings) -> NDArray[np.intp]:
+    """The fold in which each example is held out."""
+    assert support.labels is not None
+    position = {label: i for i, label in enumerate(support.classes)}
+    indices = np.array([position[label] for label in support.labels.tolist()])
+    return assign_folds(indices, FOLDS, np.random.default_rng(0))
+
+
+def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
+    """Images that look mislabelled, the most obvious first.
+
+    The classifier, which has not seen the image, is sure of another class and all but excludes the label.
+
+    Examples
+    --------
+    >>> images = Embeddings(np.zeros((4, 1, 2)), np.array(["a", "a", "b", "b"]), ["1.jpg", "2.jpg", "3.jpg", "4.jpg"])
+    >>> said = np.array([[0.9, 0.1], [0.02, 0.98], [0.1, 0.9], [0.4, 0.6]])
+    >>> mislabelled(Answers(images, said, ["a", "b"]))
+    [Doubt(path='2.jpg', label='a', answer='b', probability=0.98)]
+    """
+    truth, said = answers.truth, answers.probabilities
+    rows, best = np.arange(len(truth)), said.argmax(axis=1)
+    own, other = said[rows, truth], said[rows, best]
+    odd = np.flatnonzero((other >= SURE) & (own < EXCLUDED))
+    order = odd[np.argsort(own[odd] - other[odd], kind="stable")][:most]
+    label = answers.classes
+    paths = answers.images.paths
+    return [Doubt(paths[i], label[truth[i]], label[best[i]], round(float(other[i]), 4)) for i in order]
 
 
 def _weakest(right: NDArray[np.bool_], truth: NDArray[np.str_]) -> list[Weakness]:

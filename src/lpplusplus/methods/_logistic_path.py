@@ -1,7 +1,5 @@
 """Logistic regression at many strengths of its penalty, and CoOp's search among them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

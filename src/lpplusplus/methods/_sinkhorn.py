@@ -1,7 +1,5 @@
 """Entropic optimal transport between uniform weights: Sinkhorn's iteration, for numpy and torch."""
 
-from __future__ import annotations
-
 from .._core import backend
 from .._core.backend import Array
 

@@ -1,14 +1,12 @@
 """What the methods that build on zero-shot share: its logits, s·f·t_k for unit f and t_k."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.history import History
-from .._core.parameters import Rule, number
+from .._core.parameters import number
 from .._core.task import Task
 
 LOGIT_SCALE = 100.0
@@ -22,9 +20,7 @@ class TextBased(FewShotClassifier):
     Without `text`, the mean image of each class stands in for its name, and `history_.notes` says so.
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {"logit_scale": [number(0, open=True)]}
-
-    logit_scale: float = LOGIT_SCALE
+    logit_scale: Annotated[float, number(0, open=True)] = LOGIT_SCALE
 
     def _set_text(self, task: Task) -> None:
         """Begin `history_`; set `text_`, and `coef_` to `logit_scale` times the unit class directions."""

@@ -1,15 +1,13 @@
 """CLIP-Adapter: a small network that changes the image embedding a little."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, Rule, choice, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, choice, nothing, number
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.task import Task
@@ -98,29 +96,18 @@ class ClipAdapter(TextBased):
     (array(['cat'], dtype='<U3'), 100)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **TextBased.parameter_rules,
-        "flavour": [choice(tuple(FLAVOURS))],
-        "ratio": [number(0, 1), nothing("as the flavour has it")],
-        "epochs": [number(0, whole=True), nothing("by the number of shots")],
-        "batch_size": [number(1, whole=True)],
-        "learning_rate": [number(0, open=True), nothing("as the flavour has it")],
-        "device": [TEXT, nothing("where the data are")],
-        "progress": [CALLBACK, nothing("silent")],
-        "random_state": [SEED],
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
     fitted_scalars: ClassVar[dict[str, str]] = {"ratio_": "factor", "epoch_": "number"}
     needs_torch = True
 
-    flavour: str = "authors"
-    ratio: float | None = None
-    epochs: int | None = None
-    batch_size: int = 32
-    learning_rate: float | None = None
-    device: str | None = None
-    progress: Progress | None = None
-    random_state: Any = 0
+    flavour: Annotated[str, choice(tuple(FLAVOURS))] = "authors"
+    ratio: Annotated[float | None, number(0, 1), nothing("as the flavour has it")] = None
+    epochs: Annotated[int | None, number(0, whole=True), nothing("by the number of shots")] = None
+    batch_size: Annotated[int, number(1, whole=True)] = 32
+    learning_rate: Annotated[float | None, number(0, open=True), nothing("as the flavour has it")] = None
+    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
+    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
+    random_state: Annotated[Any, SEED] = 0
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]

@@ -1,7 +1,5 @@
 """CoOp: context vectors beside the class name, learned by cross-entropy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .prompt_learning.prompt_learner import PromptLearner

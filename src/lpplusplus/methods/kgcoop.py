@@ -1,11 +1,9 @@
 """KgCoOp: CoOp that stays near the hand-written prompts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
-from .._core.parameters import TEXT, Rule, nothing, number
+from .._core.parameters import TEXT, nothing, number
 from .prompt_learning.prompt_learner import Batch, PromptLearner
 
 FIRST_WORDS = "a photo of a"
@@ -43,13 +41,8 @@ class KgCoOp(PromptLearner):
     >>> model.fit(X, y, classes=names).score(X_test, y_test)  # doctest: +SKIP
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **PromptLearner.parameter_rules,
-        "penalty": [number(0)],
-        "context_init": [TEXT, nothing(FIRST_WORDS)],
-    }
-
-    penalty: float = 8.0
+    penalty: Annotated[float, number(0)] = 8.0
+    context_init: Annotated[str | None, TEXT, nothing(FIRST_WORDS)] = None
 
     def _first_words(self) -> str:
         return self.context_init or FIRST_WORDS

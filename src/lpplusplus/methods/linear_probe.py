@@ -1,10 +1,8 @@
 """The standard linear probe: logistic regression on the images alone, its strength searched as in CoOp."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.folds import assign_folds
 from .._core.history import History
-from .._core.parameters import SEED, Rule, choice, number
+from .._core.parameters import SEED, choice, number
 from .._core.seeds import generator
 from .._core.task import Task
 from ._logistic_path import LogisticPath, Matrix, search_strength
@@ -68,24 +66,15 @@ class LinearProbe(FewShotClassifier):
     (array(['cat'], dtype='<U3'), 23)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "C": [choice(("search",)), number(0, open=True)],
-        "flavour": [choice(("lpp", "coop"))],
-        "fallback_C": [number(0, open=True)],
-        "folds": [number(2, whole=True)],
-        "tol": [number(0, open=True)],
-        "max_iter": [number(1, whole=True)],
-        "random_state": [SEED],
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {"C_": "number", "n_iter_": "number"}
 
-    C: str | float = "search"
-    flavour: str = "lpp"
-    fallback_C: float = 100.0  # noqa: N815
-    folds: int = 4
-    tol: float = 1e-6
-    max_iter: int = 1000
-    random_state: Any = 0
+    C: Annotated[str | float, choice(("search",)), number(0, open=True)] = "search"
+    flavour: Annotated[str, choice(("lpp", "coop"))] = "lpp"
+    fallback_C: Annotated[float, number(0, open=True)] = 100.0  # noqa: N815
+    folds: Annotated[int, number(2, whole=True)] = 4
+    tol: Annotated[float, number(0, open=True)] = 1e-6
+    max_iter: Annotated[int, number(1, whole=True)] = 1000
+    random_state: Annotated[Any, SEED] = 0
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]

@@ -1,13 +1,11 @@
 """PLOT: several prompts per class, compared with the places of an image by optimal transport."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from .._core import backend, checks
 from .._core.backend import Array
-from .._core.parameters import FLAG, Rule, number
+from .._core.parameters import FLAG, number
 from ._sinkhorn import SMALLEST_EPSILON, transport_plan
 from .prompt_learning.context_prompts import ContextPrompts
 from .prompt_learning.prompt_learner import PromptLearner
@@ -57,22 +55,14 @@ class PLOT(PromptLearner):
     >>> model.fit(places, y, classes=names).predict(places)  # doctest: +SKIP
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **PromptLearner.parameter_rules,
-        "n_prompts": [number(1, whole=True)],
-        "epsilon": [number(SMALLEST_EPSILON)],
-        "iterations": [number(1, whole=True)],
-        "tolerance": [number(0)],
-        "global_term": [FLAG],
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"prompts_": "PKD", "text_": "KD", "context_": "PCMW"}
     needs_places = True
 
-    n_prompts: int = 4
-    epsilon: float = 0.1
-    iterations: int = 100
-    tolerance: float = 1e-2
-    global_term: bool = False
+    n_prompts: Annotated[int, number(1, whole=True)] = 4
+    epsilon: Annotated[float, number(SMALLEST_EPSILON)] = 0.1
+    iterations: Annotated[int, number(1, whole=True)] = 100
+    tolerance: Annotated[float, number(0)] = 1e-2
+    global_term: Annotated[bool, FLAG] = False
 
     def _scores(self, F: Array, text: Array) -> Array:
         xp = backend.namespace(F)

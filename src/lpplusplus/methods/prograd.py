@@ -1,11 +1,9 @@
 """ProGrad: CoOp that takes no step against what the hand-written prompts know."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
-from .._core.parameters import TEXT, Rule, nothing, number
+from .._core.parameters import TEXT, nothing, number
 from ..encoders.class_text import check_templates
 from .prompt_learning.prompt_learner import N_CONTEXT, Batch, PromptLearner
 
@@ -50,15 +48,9 @@ class ProGrad(PromptLearner):
     >>> model.fit(X, y, classes=names).score(X_test, y_test)  # doctest: +SKIP
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **PromptLearner.parameter_rules,
-        "projection": [number(0)],
-        "temperature": [number(0, open=True)],
-        "context_init": [TEXT, nothing("the template's words before the name")],
-    }
-
-    projection: float = 1.0
-    temperature: float = 1.0
+    projection: Annotated[float, number(0)] = 1.0
+    temperature: Annotated[float, number(0, open=True)] = 1.0
+    context_init: Annotated[str | None, TEXT, nothing("the template's words before the name")] = None
 
     def _first_words(self) -> str | None:
         return self.context_init or check_templates(self.templates)[0].partition("{}")[0].strip() or None

@@ -1,11 +1,9 @@
 """Tip-Adapter: a cache of the examples beside the text classifier, nothing trained."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
-from .._core.parameters import FLAG, Rule, pair
+from .._core.parameters import FLAG, pair
 from .._core.task import Task
 from .cache.classifier import CacheClassifier
 from .cache.grid_search import grid
@@ -53,16 +51,9 @@ class TipAdapter(CacheClassifier):
     array(['cat'], dtype='<U3')
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **CacheClassifier.parameter_rules,
-        "search": [FLAG],
-        "grid_top": [pair((GRID_START, GRID_START), whole=False)],
-        "grid_steps": [pair((1, 1))],
-    }
-
-    search: bool = False
-    grid_top: tuple[float, float] = (50.0, 50.0)
-    grid_steps: tuple[int, int] = (200, 200)
+    search: Annotated[bool, FLAG] = False
+    grid_top: Annotated[tuple[float, float], pair((GRID_START, GRID_START), whole=False)] = (50.0, 50.0)
+    grid_steps: Annotated[tuple[int, int], pair((1, 1))] = (200, 200)
 
     def _fit_task(self, task: Task) -> None:
         self._fill_cache(task)

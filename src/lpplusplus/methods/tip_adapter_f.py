@@ -1,16 +1,14 @@
 """Tip-Adapter-F: Tip-Adapter with trained keys."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.history import History
-from .._core.parameters import CALLBACK, SEED, TEXT, Rule, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.task import Task
@@ -69,29 +67,19 @@ class TipAdapterF(CacheClassifier):
     >>> images = [[1.0, 0.1], [0.9, 0.3], [0.1, 1.0], [0.3, 0.9]]
     >>> model = TipAdapterF().fit(images, ["cat", "cat", "dog", "dog"], text=[[3.0, 1.0], [1.0, 3.0]])
     >>> model.epoch_, model.history_.notes
-    (20, ['one view an image: every epoch sees the same embeddings'])
+    (20, ['one view per image: every epoch sees the same embeddings'])
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **CacheClassifier.parameter_rules,
-        "epochs": [number(0, whole=True)],
-        "batch_size": [number(1, whole=True)],
-        "learning_rate": [number(0, open=True)],
-        "weight_decay": [number(0)],
-        "device": [TEXT, nothing("where the data are")],
-        "progress": [CALLBACK, nothing("silent")],
-        "random_state": [SEED],
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {**CacheClassifier.fitted_scalars, "epoch_": "number"}
     needs_torch = True
 
-    epochs: int = 20
-    batch_size: int = 256
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    device: str | None = None
-    progress: Progress | None = None
-    random_state: Any = 0
+    epochs: Annotated[int, number(0, whole=True)] = 20
+    batch_size: Annotated[int, number(1, whole=True)] = 256
+    learning_rate: Annotated[float, number(0, open=True)] = 1e-3
+    weight_decay: Annotated[float, number(0)] = 0.01
+    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
+    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
+    random_state: Annotated[Any, SEED] = 0
 
     def _fit_task(self, task: Task) -> None:
         require_torch(type(self).__name__)

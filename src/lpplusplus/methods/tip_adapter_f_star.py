@@ -1,11 +1,9 @@
 """Tip-Adapter-F*: Tip-Adapter-F with α and β searched, as the LP++ paper re-evaluates it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
-from .._core.parameters import Rule, pair
+from .._core.parameters import pair
 from .._core.seeds import generator
 from .._core.task import Task
 from .cache.grid_search import grid
@@ -58,15 +56,10 @@ class TipAdapterFStar(TipAdapterF):
     (1.0, 1.0, 1.0)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        **TipAdapterF.parameter_rules,
-        "grid_top": [pair((max(ALPHA_STARTS), 0.1), whole=False)],
-        "grid_steps": [pair((1, 1))],
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {**TipAdapterF.fitted_scalars, "alpha_start_": "number"}
 
-    grid_top: tuple[float, float] = (50.0, 50.0)
-    grid_steps: tuple[int, int] = (200, 200)
+    grid_top: Annotated[tuple[float, float], pair((max(ALPHA_STARTS), 0.1), whole=False)] = (50.0, 50.0)
+    grid_steps: Annotated[tuple[int, int], pair((1, 1))] = (200, 200)
 
     def _fit_task(self, task: Task) -> None:
         if task.X_val is None:

@@ -1,13 +1,12 @@
 """CLIP's own classifier: compare an image with the class names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core import backend, checks, named_text
+from .._core.class_prompts import check_text
 from .._core.task import Task
 from ._text_based import TextBased
 
@@ -47,7 +46,7 @@ class ZeroShot(TextBased):
     def fit(
         self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,
         y_val: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> "Self":  # fmt: skip
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
@@ -57,8 +56,9 @@ class ZeroShot(TextBased):
         text, classes = named_text.in_order(text, classes, [])
         if text is None or classes is None:
             raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
-        checks.check_no_zero_rows(checks.check_embeddings(text, "text"), "text")
-        classes = checks.check_classes(classes, np.empty(0), text)
+        checked, _ = check_text(text)
+        classes = checks.check_classes(classes, np.empty(0), checked)
+        text = text if hasattr(text, "columns") else checked  # A data frame's columns have names to keep.
         # Examples are not looked at, so the names themselves can take their place.
         return super()._check_task(text, classes, text, classes, X_val, y_val)
 

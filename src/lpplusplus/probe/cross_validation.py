@@ -1,10 +1,13 @@
-"""When to stop, by the log-loss of held-out images: of each fold of the support in turn, or of validation data."""
+"""When to stop, by the log-loss of held-out images: of each fold of the support in turn, or of validation data.
+
+The loss that counts is the one at the best temperature: log-loss also falls merely because logits grow, and that is no
+reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The factor of
+the chosen one goes into the classifier, whose probabilities are then true. See docs/explanation/flow.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,28 +15,33 @@ import numpy as np
 from .._core import backend
 from .._core.backend import Array
 from .._core.threads import rows_per_chunk
-from .objective import Objective, Point, Support
+from .objective import Objective, Point
 from .objective.cross_entropy import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
-SAME_LOSS = 0.5
-"""Two iterates have the same loss if their losses differ by at most this many standard errors of the difference."""
-SAME_ACCURACY = 2.0
-"""The same for accuracy."""
+SCALES = tuple(2.0**j for j in range(-3, 5))
+"""Factors of the logits that are tried; between them the loss is interpolated."""
 CLEARLY_WORSE = 2.0
 """A loss is clearly worse if it is higher by more than this many standard errors of the difference."""
 PATIENCE = 3
 """A run ends when its held-out loss has been clearly worse than its lowest for this many iterates in a row."""
-ENOUGH_IMAGES = 30
+FEW_IMAGES = 30
 """With fewer held-out images a standard error says too little to end a run."""
+ENOUGH_IMAGES = 2000
+"""With so many held-out images the choice is certain: no more are scored, and no further fold is run."""
 
 
 class Record(NamedTuple):
-    """Loss and correctness of each held-out image at each iterate, the start first; (iterates, images)."""
+    """What held-out images said of each iterate, the start first."""
 
+    times: np.ndarray[Any, Any]
+    """Where on the path it stands, as `Iterate.time`; (iterates,)."""
     losses: np.ndarray[Any, Any]
+    """Loss of each image with its logits times each of `SCALES`; (iterates, scales, images)."""
     hits: np.ndarray[Any, Any]
-    """1 for a right prediction, 0 for a wrong one."""
+    """1 for a right prediction, 0 for a wrong one; (iterates, images)."""
+    gaps: np.ndarray[Any, Any]
+    """How far the logit of the right class is above the mean logit; (iterates, images)."""
 
 
 class HeldOut:
@@ -42,44 +50,51 @@ class HeldOut:
     def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None) -> None:
         self._watch, self._y = objective.watch(X), y
         self._team, self._most = objective.team, most
-        self._patience = patience if X.shape[0] >= ENOUGH_IMAGES else None
-        self._height = rows_per_chunk(objective.support.n_classes)
-        self._losses: list[np.ndarray[Any, Any]] = []
-        self._hits: list[np.ndarray[Any, Any]] = []
-        self._lowest, self._worse = 0, 0
+        self._patience = patience if X.shape[0] >= FEW_IMAGES else None
+        self._height = -(-rows_per_chunk(objective.support.n_classes) // len(SCALES))
+        self._times: list[float] = []
+        self._scores: list[tuple[np.ndarray[Any, Any], ...]] = []
+        self._lowest, self._worse = np.empty(0), 0
 
     def __call__(self, iterate: Iterate) -> bool:
-        def work(worker: int) -> list[tuple[Array, Array]]:
+        def work(worker: int) -> list[tuple[Array, Array, Array]]:
             mine = self._team.share(len(self._watch), worker)
             starts = range(mine.start, mine.stop, self._height)
             return [self._score(iterate, slice(a, min(a + self._height, mine.stop))) for a in starts]
 
         parts = [part for parts in self._team.map(work) for part in parts]
-        losses, hits = (np.concatenate([backend.to_numpy(x) for x in column]) for column in zip(*parts, strict=True))
-        self._losses.append(losses)
-        self._hits.append(hits)
-        excess = losses.astype(np.float64) - self._losses[self._lowest]
-        if excess.sum() < 0:
-            self._lowest = len(self._losses) - 1
-        self._worse = 0 if _within(excess[None, :], CLEARLY_WORSE)[0] else self._worse + 1
-        return self._worse == self._patience or len(self._losses) == self._most
+        columns = zip(*parts, strict=True)
+        self._times.append(iterate.time)
+        self._scores.append(tuple(np.concatenate([backend.to_numpy(x) for x in c], axis=-1) for c in columns))
+        losses = self._scores[-1][0].astype(np.float64)
+        losses = losses[np.argmin(losses.mean(axis=1))]
+        if not len(self._lowest) or losses.sum() < self._lowest.sum():
+            self._lowest = losses
+        excess = losses - self._lowest
+        clearly = excess.mean() > CLEARLY_WORSE * excess.std() / np.sqrt(len(excess))
+        self._worse = self._worse + 1 if clearly else 0
+        return self._worse == self._patience or len(self._times) == self._most
 
-    def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array]:
+    def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array, Array]:
+        """What the record keeps of some of the images."""
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
+        xp = backend.namespace(z)
         hits = z.argmax(1) == y
-        return cross_entropy(z, own_entries(y, z.shape[1]), out=z), hits
+        gaps = z[backend.arange(y, y.shape[0]), y] - xp.mean(z, axis=1)
+        z = xp.concat([z * scale for scale in SCALES])
+        own = own_entries(xp.concat([y] * len(SCALES)), z.shape[1])
+        return cross_entropy(z, own, out=z).reshape(len(SCALES), -1), hits, gaps
 
     @property
     def record(self) -> Record:
         """All iterates so far."""
-        return Record(np.stack(self._losses), np.stack(self._hits))
+        return Record(np.asarray(self._times), *map(np.stack, zip(*self._scores, strict=True)))
 
 
 def cross_validate(
-    support: Support,
-    bounds: list[int],
+    folds: Iterable[int],
+    hold_out: Callable[[int], tuple[Objective, Point, Array, Array]],
     solver: Solver,
-    begin: Callable[[Support], tuple[Objective, Point]],
     *,
     patience: int | None,
 ) -> Record:
@@ -87,54 +102,62 @@ def cross_validate(
 
     Parameters
     ----------
-    support
-        Examples sorted by fold: fold j are the rows `bounds[j]:bounds[j + 1]`.
+    folds
+        Which folds there are.
+    hold_out
+        The objective of all images but those of a fold, the point to start from, and the fold's images and labels.
     solver
         Runs on each fold's complement.
-    begin
-        Builds the objective of a support and the point to start from.
     patience
         Iterates with a clearly worse loss after which a run ends; None to go on to the end.
     """
     records: list[Record] = []
-    for low, high in pairwise(bounds):
-        if low == high:
-            continue
-        rows = tuple((a, b) for a, b in ((0, low), (high, bounds[-1])) if a < b)
-        objective, point = begin(replace(support, rows=rows))
-        most = len(records[-1].losses) if records else None
-        held = HeldOut(objective, support.F[low:high, :], support.y[low:high], patience, most)
+    scored = 0
+    for fold in folds:
+        objective, point, X, y = hold_out(fold)
+        most = len(records[-1].times) if records else None
+        held = HeldOut(objective, X, y, patience, most)
         solver.run(objective, point, held)
         records.append(held.record)
-        del objective, point, held  # Free their memory before the next fold needs as much.
-    shortest = len(records[-1].losses)
-    return Record(
-        np.concatenate([record.losses[:shortest] for record in records], axis=1),
-        np.concatenate([record.hits[:shortest] for record in records], axis=1),
-    )
+        scored += X.shape[0]
+        del objective, point, held, X  # Free their memory before the next fold needs as much.
+        if scored >= ENOUGH_IMAGES:
+            break
+    times = records[-1].times
+    _, *columns = zip(*records, strict=True)
+    return Record(times, *(np.concatenate([part[: len(times)] for part in column], axis=-1) for column in columns))
 
 
-def best_stop(record: Record) -> int:
-    """The iterate to stop at: where held-out loss no longer falls, unless accuracy has already dropped there.
+class Judgement(NamedTuple):
+    """Loss of each iterate at its best temperature, and the factor of the logits that gives it."""
 
-    First choice is the first iterate with the same loss as the lowest, meaning within half a standard error of the
-    difference: log-loss along the flow has a flat bottom, and accuracy is a little better at its beginning. Loss also
-    falls merely because logits grow. So if accuracy at that iterate is more than two standard errors below its best,
-    the last earlier iterate that is as accurate as the best is taken, or, if there is none, the first later one
-    (docs/explanation/flow.md).
+    losses: np.ndarray[Any, Any]
+    scales: np.ndarray[Any, Any]
 
-    >>> losses = np.array([[1.0, 1.2], [0.51, 0.69], [0.4, 0.79], [0.9, 0.9]])
-    >>> best_stop(Record(losses, np.ones((4, 2))))
-    1
+    @property
+    def stop(self) -> int:
+        """The iterate with the lowest loss."""
+        return int(np.argmin(self.losses))
+
+
+def judge(record: Record) -> Judgement:
+    """The loss of each iterate at its best temperature, as if one image more had been held out, labelled at random.
+
+    A random label costs mean gap x scale more than a right one. Without it a handful of held-out images that are all
+    right would make the classifier certain. The best scale lies at the lowest point of the parabola through the best of
+    `SCALES` and its two neighbours.
+
+    >>> losses = np.array([1.0, 0.8, 0.6, 0.5, 0.6, 0.8, 1.0, 1.2]).reshape(1, 8, 1)
+    >>> [float(x[0]) for x in judge(Record(np.zeros(1), losses, np.ones((1, 1)), np.zeros((1, 1))))]
+    [0.5, 1.0]
     """
-    losses, hits = (np.asarray(column, dtype=np.float64) for column in record)
-    lowest = int(np.argmin(losses.mean(axis=1)))
-    stop = int(np.flatnonzero(_within(losses - losses[lowest], SAME_LOSS))[0])
-    surest = len(hits) - 1 - int(np.argmax(hits.mean(axis=1)[::-1]))
-    accurate = np.flatnonzero(_within(hits[surest] - hits, SAME_ACCURACY))
-    return int(max(accurate[accurate <= stop], default=accurate[0]))
-
-
-def _within(excess: np.ndarray[Any, Any], errors: float) -> np.ndarray[Any, Any]:
-    """Which rows have a mean of at most `errors` standard errors."""
-    return excess.mean(axis=1) <= errors * excess.std(axis=1) / np.sqrt(excess.shape[1])  # type: ignore[no-any-return]
+    images = record.hits.shape[1]
+    means = record.losses.mean(axis=2, dtype=np.float64)
+    means += np.asarray(SCALES) * record.gaps.mean(axis=1, dtype=np.float64)[:, None] / (images + 1)
+    best = np.clip(np.argmin(means, axis=1), 1, len(SCALES) - 2)
+    left, middle, right = (np.take_along_axis(means, best[:, None] + j, axis=1)[:, 0] for j in (-1, 0, 1))
+    slope, bend = (right - left) / 2, right - 2 * middle + left
+    shift = np.clip(-slope / np.where(bend > 0, bend, np.inf), -1, 1)
+    shift = np.where(bend > 0, shift, -np.sign(slope))
+    losses = middle + slope * shift + bend * shift**2 / 2
+    return Judgement(losses, np.asarray(SCALES)[best] * 2.0**shift)

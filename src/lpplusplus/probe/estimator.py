@@ -15,6 +15,7 @@ from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
 from .._core.seeds import generator
 from .._core.task import Task
 from .fit import train
+from .prompt_weights import weigh_prompts
 from .recipes import Recipe, check_solver_takes, resolve
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
@@ -40,15 +41,21 @@ class LPPlusPlus(FewShotClassifier):
         `run(objective, point, observer)`, has its own parameters; those below that name a solver are then left out.
     alpha : {"learned", "fixed", "none"}, optional
         Whether the text weights are trained from their start; "none" ignores the text.
-    alpha_init : {"shared", "per-class", "random"} or float, optional
-        Start of the text weights. Default "shared".
+    alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
+        Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
+        "trusted", the default, is the smaller of that and the α under which the names alone make the support likeliest,
+        so names that mean nothing do no harm; a name that four or more images of its class contradict is not used.
+    metric : {"within", "none"}, optional
+        "within", the default, follows the descent in coordinates in which images of one class scatter alike in all
+        directions, as linear discriminant analysis does. It needs a class with two images, and is off without one. The
+        recipes "paper" and "released" have "none".
     w_init : {"class-sums", "random"}, optional
         Start of the prototypes.
     cycle : (int, int), optional
         Steps on W and on α in turn ("flow", "block-mm" and "heavy-ball"). Default (10, 1).
     updates : int, optional
         Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. "flow" takes it as the
-        time to reach and not as a number of steps; its default is 300 per shot of the smallest class, and 30 000 where
+        time to reach and not as a number of steps; its default is 300 per shot of the smallest class, and 120 000 where
         held-out loss decides when to stop.
     tau_w, tau_alpha : float, optional
         Factors of the blocks' curvature constants (all but "lbfgs"). Default 1 and 16, as in the paper.
@@ -59,11 +66,13 @@ class LPPlusPlus(FewShotClassifier):
         Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation, or a number.
     intercept : bool, optional
         Whether classes have a bias. The paper has none, the released code has.
-    selection : {"auto", "last", "cross-validation", "validation", "validation-loss"}, optional
-        Which iterate to keep. "validation" takes the one with the best validation accuracy, "validation-loss" stops
-        where validation log-loss no longer falls, "cross-validation" where that of the support's own folds no longer
-        does. "auto" means "validation-loss" with a validation set and "cross-validation" without, or "last" where some
-        class has a single example; in the recipes "paper" and "released", "validation" with and "last" without.
+    selection : {"auto", "last", "support-loss", "cross-validation", "validation", "validation-loss"}, optional
+        Which iterate to keep. "validation" takes the one with the best validation accuracy. "validation-loss" stops
+        where the log-loss of validation images, at its best temperature, is lowest; "cross-validation" does that with
+        folds of the support. Both scale the classifier by that temperature, so that its probabilities are true.
+        "support-loss" stops where the support has little left to teach: a mean loss below 1/32. "auto" means
+        "validation-loss" with a validation set and "cross-validation" without, or "support-loss" where some class has a
+        single example; in the recipes "paper" and "released", "validation" with and "last" without.
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
@@ -85,7 +94,8 @@ class LPPlusPlus(FewShotClassifier):
     prototypes_ : (K, D) array
         The visual part w_k.
     text_ : (K, D) array or None
-        Unit class-name embeddings.
+        Unit class-name embeddings. Of several prompts per class, their mean, with weights that the support decides; in
+        the recipes "paper" and "released", the plain mean.
     classes_ : (K,) numpy array
     history_ : History
         Loss, time and what selection measured, one entry per iterate; `history_.as_arrays()` to plot.
@@ -111,7 +121,8 @@ class LPPlusPlus(FewShotClassifier):
         "recipe": [choice(("default", "paper", "released"))],
         "solver": [choice(tuple(SOLVERS)), having("run"), _FROM_RECIPE],
         "alpha": [choice(("learned", "fixed", "none")), _FROM_RECIPE],
-        "alpha_init": [choice(("shared", "per-class", "random")), number(), _FROM_RECIPE],
+        "alpha_init": [choice(("trusted", "shared", "per-class", "random")), number(), _FROM_RECIPE],
+        "metric": [choice(("within", "none")), _FROM_RECIPE],
         "w_init": [choice(("class-sums", "random")), _FROM_RECIPE],
         "cycle": [*RULES["cycle"], _FROM_RECIPE],
         "updates": [number(0, whole=True), _FROM_RECIPE],
@@ -121,7 +132,7 @@ class LPPlusPlus(FewShotClassifier):
         "learning_rate": [choice(("lipschitz", "grid")), number(0, open=True), _FROM_RECIPE],
         "intercept": [FLAG, _FROM_RECIPE],
         "selection": [
-            choice(("auto", "last", "cross-validation", "validation", "validation-loss")),
+            choice(("auto", "last", "support-loss", "cross-validation", "validation", "validation-loss")),
             _FROM_RECIPE,
         ],
         "ties": [choice(("latest", "first")), _FROM_RECIPE],
@@ -141,6 +152,7 @@ class LPPlusPlus(FewShotClassifier):
     solver: Any = None
     alpha: str | None = None
     alpha_init: str | float | None = None
+    metric: str | None = None
     w_init: str | None = None
     cycle: tuple[int, int] | None = None
     updates: int | None = None
@@ -164,6 +176,8 @@ class LPPlusPlus(FewShotClassifier):
 
     def _fit_task(self, task: Task) -> None:
         recipe = self._resolved()
+        if self.recipe == "default":
+            task = weigh_prompts(task)
         uses_text = task.text is not None and recipe.alpha != "none"
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from .._core.task import Task
 from .._core.threads import Team, team
 from . import initialization
 from .counting import worth_being_lazy
-from .cross_validation import PATIENCE, HeldOut, Record, best_stop, cross_validate
+from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
+from .metric import Metric, within
 from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
 from .recipes import Recipe
-from .selection import COLUMNS, BestOnValidation, Last
+from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
 
 
@@ -33,33 +35,27 @@ class Fitted:
     update: int
     """The iterate that was kept."""
     selection: str
-    """How it was chosen: "last", "cross-validation", "validation" or "validation-loss"."""
+    """How it was chosen: "last", "support-loss", "cross-validation", "validation" or "validation-loss"."""
     learning_rate: float | None
 
 
 def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generator) -> Fitted:
     """Fit `recipe` on `task`."""
     selection = choose_selection(task, recipe)
-    order, bounds = None, [0]
+    folds = None
     if selection == "cross-validation":
         folds = assign_folds(backend.to_numpy(task.y), recipe.folds, rng)
-        order = backend.like(np.argsort(folds, kind="stable"), task.y)
-        bounds += np.cumsum(np.bincount(folds, minlength=recipe.folds)).tolist()
-    support = _support(task, recipe, normalize, order)
-    X_val = task.X_val
-    if X_val is not None and normalize:
-        X_val = backend.unit_rows(X_val)
     held_out = selection in ("cross-validation", "validation-loss")
     solver = recipe.solver.for_task(task.fewest_shots, held_out=held_out, only_the_end=selection == "last")
-    with team(support.F, cost_of_evaluation(support)) as workers:
-        begin = _Beginner(recipe, workers, rng)
-        if selection == "cross-validation":
-            return _by_cross_validation(support, bounds, solver, begin)
+    with team(task.X, cost_of_evaluation(Support(task.X, task.y, task.n_classes, task.text))) as workers:
+        run = _Run(task, recipe, solver, normalize, workers, rng)
+        if folds is not None:
+            return run.by_cross_validation(folds)
         if selection == "validation-loss":
-            return _by_validation_loss(support, X_val, task.y_val, solver, begin)
+            return run.by_validation_loss()
         if selection == "validation":
-            return _by_validation(support, X_val, task.y_val, solver, begin)
-        return _run(support, solver, begin, History.of(COLUMNS), "last")
+            return run.by_validation()
+        return run.to_the_end(selection)
 
 
 def choose_selection(task: Task, recipe: Recipe) -> str:
@@ -86,39 +82,118 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
         return recipe.selection
     if task.X_val is not None:
         return "validation-loss" if recipe.by_loss else "validation"
-    return "cross-validation" if recipe.by_loss and enough and recipe.solver.updates != 0 else "last"
+    if not recipe.by_loss or recipe.solver.updates == 0:
+        return "last"
+    return "cross-validation" if enough else "support-loss"
 
 
-def _support(task: Task, recipe: Recipe, normalize: bool, order: Array | None) -> Support:
-    """Normalise and sort in one go, so that the embeddings are copied at most once."""
-    X, y = task.X, task.y
-    if normalize:
-        X = backend.unit_rows(X, order)
-    elif order is not None:
-        X = X[order]
-    text = None if recipe.alpha == "none" else task.text
-    return Support.of(X, y if order is None else y[order], task.n_classes, text)
+class _Run:
+    """One fit: builds objectives and starting points, in the same way for the whole support and for each fold."""
 
-
-class _Beginner:
-    """Builds objectives and starting points, in the same way for the whole support and for each fold."""
-
-    def __init__(self, recipe: Recipe, team: Team, rng: np.random.Generator) -> None:
-        self.recipe, self.team = recipe, team
+    def __init__(
+        self, task: Task, recipe: Recipe, solver: Solver, normalize: bool, team: Team, rng: np.random.Generator
+    ) -> None:
+        self.task, self.recipe, self.solver, self.team = task, recipe, solver, team
+        self._X = backend.unit_rows(task.X) if normalize else task.X
+        self._X_val = task.X_val
+        if task.X_val is not None and normalize:
+            self._X_val = backend.unit_rows(task.X_val)
+        self._views = task.views
+        if task.views is not None and normalize:
+            self._views = backend.unit_vectors(task.views)
+        self._text = None if recipe.alpha == "none" else task.text
         self._seed = int(rng.integers(2**32))
+        self._patience = PATIENCE if solver.far_apart else None
 
-    def form_for(self, support: Support, solver: Solver, runs: int = 1) -> type[Objective]:
-        """The cheaper form of the objective for `runs` runs of `solver`."""
-        if solver.coordinates != "any":
-            return PrimalObjective
-        return best_form(support, runs * solver.evaluations)
+    def by_validation(self) -> Fitted:
+        """The iterate with the best accuracy on validation data; of all learning rates, where there are several."""
+        recipe, best = self.recipe, None
+        support, metric = self._support()
+        X, y = self._seen(self._X_val, metric), self.task.y_val
+        for rate in recipe.rates or (None,):
+            solver = self.solver if rate is None else replace(self.solver, learning_rate=rate)  # type: ignore[call-arg]
+            history = History.of(COLUMNS)
+            objective, point = self._begin(support, X)
+            first = 0 if recipe.start_competes else min(1, solver.budget)
+            keeper = BestOnValidation(objective, point, history, X, y, ties=recipe.ties, from_update=first)
+            solver.run(objective, point, keeper)
+            if best is None or keeper.hits > best[0]:
+                best = keeper.hits, self._finish(objective, keeper, history, "validation", metric, solver)
+        assert best is not None
+        return best[1]
 
-    def __call__(self, support: Support, solver: Solver, watched: Array | None = None) -> tuple[Objective, Point]:
-        """The objective of `support` in the form that suits `solver`, and the point to start from.
+    def by_cross_validation(self, folds: np.ndarray[Any, Any]) -> Fitted:
+        """Stop where the log-loss of each fold was lowest when that fold was held out."""
+
+        def hold_out(fold: int) -> tuple[Objective, Point, Array, Array]:
+            rest, out = (backend.like(np.flatnonzero(rows), self.task.y) for rows in (folds != fold, folds == fold))
+            support, metric = self._support(rest)
+            out = out[:ENOUGH_IMAGES]
+            return *self._begin(support), self._seen(self._X[out, :], metric), self.task.y[out]
+
+        present = np.unique(folds).tolist()
+        record = cross_validate(present, hold_out, self.solver, patience=self._patience)
+        # How far to go grows with the images per class, and a fold's complement has fewer of them.
+        return self._until(record, "cross-validation", more=len(present) / (len(present) - 1))
+
+    def by_validation_loss(self) -> Fitted:
+        """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
+        support, metric = self._support()
+        objective, point = self._begin(support)
+        held = HeldOut(objective, self._seen(self._X_val, metric), self.task.y_val, self._patience)
+        self.solver.run(objective, point, held)
+        del objective, point
+        return self._until(held.record, "validation-loss")
+
+    def to_the_end(self, selection: str) -> Fitted:
+        """Run to the end of the solver's budget, or ("support-loss") until the support has little left to teach."""
+        return self._last(History.of(COLUMNS), selection, enough=SMALL_LOSS if selection == "support-loss" else -1.0)
+
+    def _until(self, record: Record, selection: str, more: float = 1.0) -> Fitted:
+        """Run on the whole support, `more` times as far as the held-out images say."""
+        judgement, history = judge(record), History.of(COLUMNS)
+        history.held_out_loss[:] = judgement.losses.tolist()
+        history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
+        history.held_out_scale[:] = judgement.scales.tolist()
+        history.held_out_time[:] = record.times.tolist()
+        stop = judgement.stop
+        self.solver, last = self.solver.until(more * float(record.times[stop])) or self.solver, round(more * stop)
+        return self._last(history, selection, None if self.solver.far_apart else last, scale=judgement.scales[stop])
+
+    def _last(
+        self, history: History, selection: str, stop: int | None = None, *, enough: float = -1.0, scale: float = 1.0
+    ) -> Fitted:
+        support, metric = self._support()
+        objective, point = self._begin(support)
+        keeper = Last(point, history, stop, enough)
+        self.solver.run(objective, point, keeper)
+        return self._finish(objective, keeper, history, selection, metric, self.solver, float(scale))
+
+    def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
+        """The images of `rows`, or all of them, in their metric."""
+        task, X, y = self.task, self._X, self.task.y
+        if rows is not None:
+            X, y = X[rows, :], y[rows]
+        metric = None
+        if self.recipe.metric == "within":
+            seen, labels = X, y
+            if self._views is not None:
+                views = self._views if rows is None else self._views[rows, :, :]
+                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(y, views.shape[1])
+            metric = within(seen, labels, task.n_classes, self.team)
+        text = self._text if metric is None or self._text is None else metric.text(self._text, self.team)
+        return Support(self._seen(X, metric), y, task.n_classes, text), metric
+
+    def _seen(self, X: Array, metric: Metric | None) -> Array:
+        return X if metric is None else metric.images(X, self.team)
+
+    def _begin(self, support: Support, watched: Array | None = None) -> tuple[Objective, Point]:
+        """The objective of `support` in the form that suits the solver, and the point to start from.
 
         Where there are few `watched` images, the span form tracks their logits along with those of the support.
         """
-        form = self.form_for(support, solver)
+        solver = self.solver
+        form = PrimalObjective if solver.coordinates != "any" else best_form(support, solver.evaluations)
         extra = {}
         if form is SpanObjective and watched is not None and not worth_being_lazy(support, watched):
             extra["tracked"] = watched
@@ -128,11 +203,16 @@ class _Beginner:
     def _start(self, support: Support) -> Weights:
         recipe, rng = self.recipe, np.random.default_rng(self._seed)
         F, k = support.F, support.n_classes
-        sums = sum(initialization.class_sums(F[a:b, :], support.y[a:b], k) for a, b in support.rows)
+        sums = initialization.class_sums(F, support.y, k)
         W = initialization.random_weights(F, k, rng) if recipe.w_init == "random" else sums
         alpha = intercept = None
         if support.text is not None:
-            alpha = self._alpha(support, sums, rng)
+            text = support.text
+            if recipe.alpha_init == "trusted":
+                text = initialization.believable(F, support.y, text)
+            alpha = self._alpha(support, text, sums, rng)
+            if text is not support.text:
+                W = W + alpha[:, None] * (text - support.text)
         if recipe.intercept:
             # As torch's Linear layer starts its bias; the released code leaves it at that.
             bound = 1 / math.sqrt(support.dim)
@@ -144,74 +224,32 @@ class _Beginner:
             intercept = None if intercept is None else intercept * present
         return Weights(W, alpha, intercept)
 
-    def _alpha(self, support: Support, sums: Array, rng: np.random.Generator) -> Array:
+    def _alpha(self, support: Support, text: Array, sums: Array, rng: np.random.Generator) -> Array:
         init, F, k = self.recipe.alpha_init, support.F, support.n_classes
         if init == "random":
             return initialization.random_alpha(F, k, rng)
-        if isinstance(init, str):
-            shared = init == "shared"
-            return initialization.alpha_from_sums(sums, support.counts, support.text, shared=shared)
-        return backend.zeros(F, (k,)) + float(init)
+        if not isinstance(init, str):
+            return backend.zeros(F, (k,)) + float(init)
+        alpha = initialization.alpha_from_sums(sums, support.counts, text, shared=init != "per-class")
+        if init == "trusted":
+            alpha = 0 * alpha + initialization.likeliest_alpha(F, support.y, text, most=float(alpha[0]))
+        return alpha
 
-
-def _by_validation(support: Support, X: Array, y: Array, solver: Solver, begin: _Beginner) -> Fitted:
-    """The iterate with the best accuracy on `X`, `y`; of all learning rates, where there are several."""
-    recipe, best = begin.recipe, None
-    for rate in recipe.rates or (None,):
-        candidate = solver if rate is None else replace(solver, learning_rate=rate)  # type: ignore[call-arg]
-        history = History.of(COLUMNS)
-        objective, point = begin(support, candidate, X)
-        first = 0 if recipe.start_competes else min(1, candidate.budget)
-        keeper = BestOnValidation(objective, point, history, X, y, ties=recipe.ties, from_update=first)
-        candidate.run(objective, point, keeper)
-        if best is None or keeper.hits > best[0]:
-            best = keeper.hits, _finish(objective, keeper, history, "validation", candidate)
-    assert best is not None
-    return best[1]
-
-
-def _by_cross_validation(support: Support, bounds: list[int], solver: Solver, begin: _Beginner) -> Fitted:
-    """Stop where the log-loss of each fold was lowest when that fold was held out."""
-    if begin.form_for(support, solver, runs=begin.recipe.folds) is SpanObjective:
-        support = replace(support, gram_of_all=support.gram)
-    elif support.is_tall:
-        support = replace(support, moment_of_all=support.moment(begin.team))
-    record = cross_validate(support, bounds, solver, lambda part: begin(part, solver), patience=_patience(solver))
-    return _until(record, support, solver, begin, "cross-validation")
-
-
-def _by_validation_loss(support: Support, X: Array, y: Array, solver: Solver, begin: _Beginner) -> Fitted:
-    """Stop where the log-loss of `X`, `y` was lowest: the same rule, with validation data in place of folds."""
-    objective, point = begin(support, solver)
-    held = HeldOut(objective, X, y, _patience(solver))
-    solver.run(objective, point, held)
-    return _until(held.record, support, solver, begin, "validation-loss")
-
-
-def _until(record: Record, support: Support, solver: Solver, begin: _Beginner, selection: str) -> Fitted:
-    """Run on the whole support, as far as the held-out images say."""
-    history = History.of(COLUMNS)
-    history.held_out_loss[:] = record.losses.mean(axis=1, dtype=np.float64).tolist()
-    history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
-    return _run(support, solver, begin, history, selection, best_stop(record))
-
-
-def _run(
-    support: Support, solver: Solver, begin: _Beginner, history: History, selection: str, stop: int | None = None
-) -> Fitted:
-    objective, point = begin(support, solver)
-    keeper = Last(point, history, stop)
-    solver.run(objective, point, keeper)
-    return _finish(objective, keeper, history, selection, solver)
-
-
-def _patience(solver: Solver) -> int | None:
-    return PATIENCE if solver.far_apart else None
-
-
-def _finish(
-    objective: Objective, keeper: Last | BestOnValidation, history: History, selection: str, solver: Solver
-) -> Fitted:
-    weights = objective.weights(keeper.best)
-    effective = weights.effective(objective.support.text)
-    return Fitted(weights, effective, history, keeper.update, selection, getattr(solver, "learning_rate", None))
+    def _finish(
+        self,
+        objective: Objective,
+        keeper: Last | BestOnValidation,
+        history: History,
+        selection: str,
+        metric: Metric | None,
+        solver: Solver,
+        scale: float = 1.0,
+    ) -> Fitted:
+        W, alpha, intercept = objective.weights(keeper.best)
+        if metric is not None:
+            W = metric.weights(W, self.team)
+        if scale != 1:
+            W, alpha, intercept = (None if part is None else scale * part for part in (W, alpha, intercept))
+        weights = Weights(W, alpha, intercept)
+        rate = getattr(solver, "learning_rate", None)
+        return Fitted(weights, weights.effective(self._text), history, keeper.update, selection, rate)

@@ -10,12 +10,22 @@ which is the default here; the published training-free results, which are above 
 from __future__ import annotations
 
 import numpy as np
+import scipy.optimize
+import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.threads import rows_per_chunk
 
 TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
+ENOUGH_IMAGES = 2000
+"""Images from which the likeliest α is found; more would not change it."""
+RANDOM_NAME = 0.6
+"""A name that fits its own class's images better than this part of the other names do is believed; a name at random
+fits better than half of them."""
+ENOUGH_TO_DOUBT = 4
+"""Images that a class needs before its name is doubted."""
 
 
 def class_sums(F: Array, y: Array, n_classes: int) -> Array:
@@ -76,6 +86,61 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
     mean = xp.sum(cosines) / xp.sum(backend.cast(present, sums.dtype))
     everywhere = xp.zeros_like(cosines) + mean
     return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))
+
+
+def likeliest_alpha(F: Array, y: Array, text: Array, most: float) -> float:
+    """The α between 0 and `most` under which the names alone, softmax(α f·t), make the labels likeliest.
+
+    It is in the hundreds for CLIP and its class names, and near 0 for names that mean nothing.
+
+    >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> likeliest_alpha(text, np.array([0, 1]), text, most=100.0)
+    100.0
+    >>> likeliest_alpha(text, np.array([1, 0]), text, most=100.0)
+    0.0
+    """
+    F, y = _ready(F, y)
+    rows = slice(None, None, -(-F.shape[0] // ENOUGH_IMAGES))
+    scores = backend.to_numpy(F[rows] @ backend.like(text, F, dtype=F.dtype).T)
+    own = float(scores[np.arange(len(scores)), backend.to_numpy(y[rows])].mean(dtype=np.float64))
+
+    def slope(alpha: float) -> float:
+        """Of the mean loss: the expected cosine under softmax(α s), less that of the right name."""
+        p = scipy.special.softmax(alpha * scores, axis=1)
+        return float(np.einsum("ij,ij->", p, scores)) / len(scores) - own
+
+    if slope(0.0) >= 0:
+        return 0.0
+    return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-3 * most))
+
+
+def believable(F: Array, y: Array, text: Array) -> Array:
+    """Text with every name that the images contradict replaced by the mean name, which says nothing.
+
+    A name is contradicted if, over the images of its class (four or more), it fits better than no more than 60 % of the
+    other names do.
+
+    >>> text = np.eye(3)
+    >>> believable(np.repeat(text, 4, axis=0), np.repeat([0, 1, 2], 4), text) is text
+    True
+    >>> swapped = believable(np.repeat(text, 4, axis=0), np.repeat([1, 0, 2], 4), text)
+    >>> [bool((row == text.mean(axis=0)).all()) for row in swapped]
+    [True, True, False]
+    """
+    F, y = _ready(F, y)
+    xp, n_classes = backend.namespace(F), text.shape[0]
+    counts, beaten = xp.bincount(y, minlength=n_classes), backend.zeros(F, (n_classes, 1))
+    if int(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
+        return text
+    height = rows_per_chunk(n_classes)
+    for low in range(0, F.shape[0], height):
+        scores, labels = F[low : low + height, :] @ text.T, y[low : low + height]
+        own = scores[backend.arange(labels, labels.shape[0]), labels]
+        worse = xp.count_nonzero(scores < own[:, None], axis=1)
+        beaten = beaten + backend.sum_by_class(backend.cast(worse, F.dtype)[:, None], labels, n_classes)
+    limit = RANDOM_NAME * (n_classes - 1) * backend.cast(counts, F.dtype)
+    doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
+    return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text
 
 
 def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:

@@ -121,4 +121,4 @@ def _objective(F: Array | Objective, text: Array | None = None) -> Objective:
     y = backend.zeros(F, (F.shape[0],), dtype=backend.namespace(F).int64)
     text = None if text is None else backend.like(text, F, dtype=F.dtype)
     form = SpanObjective if F.shape[0] < F.shape[1] else PrimalObjective
-    return form(Support.of(F, y, n_classes, text))
+    return form(Support(F, y, n_classes, text))

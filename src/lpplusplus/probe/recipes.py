@@ -28,7 +28,8 @@ class Recipe:
     rates: tuple[float, ...] = ()
     """Learning rates to choose from on validation data, by accuracy."""
     alpha: str = "learned"
-    alpha_init: str | float = "shared"
+    alpha_init: str | float = "trusted"
+    metric: str = "within"
     w_init: str = "class-sums"
     intercept: bool = False
     selection: str = "auto"
@@ -42,8 +43,8 @@ class Recipe:
 
 RECIPES = {
     "default": Recipe(),
-    "paper": Recipe(solver=BlockMM(LPP_UPDATES), by_loss=False),
-    "released": Recipe(solver=HeavyBall(LPP_UPDATES), intercept=True, by_loss=False, start_competes=False),
+    "paper": (_PAPER := Recipe(solver=BlockMM(LPP_UPDATES), alpha_init="shared", metric="none", by_loss=False)),
+    "released": replace(_PAPER, solver=HeavyBall(LPP_UPDATES), intercept=True, start_competes=False),
 }
 
 

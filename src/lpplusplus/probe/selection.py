@@ -12,25 +12,31 @@ from .counting import hit_counter
 from .objective import Objective, Point
 from .solvers import Iterate
 
-COLUMNS = ("update", "time", "loss", "validation_accuracy", "held_out_loss", "held_out_accuracy")
+COLUMNS = (
+    "update", "time", "loss", "validation_accuracy",
+    "held_out_time", "held_out_loss", "held_out_accuracy", "held_out_scale",
+)  # fmt: skip
 """Columns of a probe's history, one entry per iterate, the start first.
 
-The last two are means over held-out images. They are longer than the others where the runs without those images went
-further than the fit itself.
+The last four are of held-out images and have iterates of their own: time, mean loss at the best temperature, accuracy,
+and the factor of the logits that this temperature is.
 """
+SMALL_LOSS = 1 / 32
+"""Mean loss of the support below which it has little left to teach: where the names are right already, going on only
+spoils them."""
 
 
 class Last:
-    """Take the last iterate; stop the solver after `stop` updates, or let it end by itself."""
+    """Take the last iterate: after `stop` updates, below a loss of `enough`, or where the solver ends by itself."""
 
-    def __init__(self, point: Point, history: History, stop: int | None = None) -> None:
+    def __init__(self, point: Point, history: History, stop: int | None = None, enough: float = -1.0) -> None:
         self.best, self.update = point, 0
-        self._history, self._stop = history, stop
+        self._history, self._stop, self._enough = history, stop, enough
 
     def __call__(self, iterate: Iterate) -> bool:
         self._history.add(update=iterate.update, time=iterate.time, loss=iterate.loss)
         self.update = iterate.update
-        return iterate.update == self._stop
+        return iterate.update == self._stop or iterate.loss < self._enough
 
 
 class BestOnValidation:

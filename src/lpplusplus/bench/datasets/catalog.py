@@ -1,80 +1,34 @@
 """The catalog of data sets: entries of `catalog.toml`, and of a user's own file with the same keys."""
 
-from __future__ import annotations
-
 import difflib
-import hashlib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...encoders.class_text import check_templates
 from .features import FeatureSplits, read_feature_file
 from .leaks import check_files, check_rows
 from .readers import READERS
-from .readers.base import Check, a_list, safe_path, table, text, whole_number
+from .readers.base import Check, Description, a_list, safe_path, table, text, whole_number
 from .readers.feature_file import feature_path
 from .splits import PARTS, DatasetError, ImageSplits
+from .status import Status, missing_files, missing_parts, status
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from .status import Status
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One entry of a catalog.
-
-    Attributes
-    ----------
-    name
-        Name of the data set in draws, results and plans.
-    title
-        Its name in tables.
-    folder
-        Where it is, below the root of all data sets.
-    reader
-        Its layout on disk, one of `READERS`.
-    templates
-        Prompts, with {} for the class name.
-    group
-        "paper", "shift", "features", or what a user's file says.
-    options
-        The reader's own keys.
-    classes, counts
-        Expected numbers of classes, and of images in each split; 0 and empty if not known.
-    rename
-        Better class names for some that the files have.
-    parent
-        The data set whose classifiers this one tests. Its templates are the default of this one's.
-    get, url
-        How to get the data, and where from.
-    """
-
-    name: str
-    title: str
-    folder: str
-    reader: str
-    templates: tuple[str, ...]
-    group: str = "own"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    classes: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    rename: Mapping[str, str] = field(default_factory=dict)
-    parent: str = ""
-    get: str = ""
-    url: str = ""
+class Entry(Description):
+    """One entry of a catalog, and what can be read of it."""
 
     @property
     def has_images(self) -> bool:
@@ -98,8 +52,6 @@ class Entry:
         DatasetError
             If something is missing or not as it should be.
         """
-        from .status import missing_files, missing_parts
-
         layout = READERS[self.reader]
         if layout.read is None:
             folder = Path(root) / self.folder
@@ -140,7 +92,7 @@ class Entry:
         if self.has_images:
             raise DatasetError(f"{self.title} has images, not features: embed its splits.")
         path = feature_path(self, Path(root), encoder)
-        if not path.is_file():
+        if not path.exists():
             raise DatasetError(f"{path} is missing. {self.advice}")
         found = read_feature_file(path, name=self.name, prompt=prompt or self.options.get("prompt"))
         if not allow_duplicates:
@@ -149,29 +101,7 @@ class Entry:
 
     def status(self, root: str | PathLike[str]) -> Status:
         """What is there and what is missing; fast, since no image is opened."""
-        from .status import status
-
         return status(self, Path(root))
-
-    @property
-    def advice(self) -> str:
-        """How to get the data."""
-        return " ".join(part for part in (self.get, self.url and f"See {self.url}") if part)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all fields, which tells apart two descriptions under one name."""
-        values = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        # Results files have this digest, made when the class had another name.
-        return hashlib.sha256(f"DataSet({values})".encode()).hexdigest()
-
-    def below(self, place: str) -> str:
-        """A path in its folder, relative to the root of all data sets."""
-        return safe_path(f"{self.folder}/{place}", self.name)
-
-    def renamed(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Class names for prompts: `rename` applied, and spaces for underscores."""
-        return tuple(self.rename.get(name, name).replace("_", " ") for name in names)
 
 
 def catalog(*files: str | PathLike[str]) -> dict[str, Entry]:

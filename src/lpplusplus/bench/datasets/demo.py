@@ -1,7 +1,5 @@
 """The data set "demo": the package's own images, drawn into a folder when they are first needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

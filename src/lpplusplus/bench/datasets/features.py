@@ -13,10 +13,11 @@
 `split`
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
+Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
+of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
+
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
@@ -30,14 +31,20 @@ from ...encoders.class_text import display_name
 from ...images.embeddings import Embeddings
 from ...images.sources import SourceError
 from ...images.sources.arrays import check_finite_rows, load_arrays
+from .readers.clip_benchmark import load_folder
 from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
 """As a prompt: the mean of all prompts' unit embeddings."""
+EVERY = "all"
+"""As a prompt: all of them, for methods that weigh prompts; others take their mean."""
 
-LISTS = ("prompts", "classnames", "classes", "split", "labels")
-LABELS = ("labels", "classnames", "classes", "split")
-ALL = ("images", "embeddings", "text", "prompts", *LABELS)
+BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
+"""Names that the images of a split have where each split is an array of its own."""
+SPLIT_LABELS = tuple(f"{name}_labels" for name in BY_SPLIT)
+LISTS = ("prompts", "classnames", "classes", "split", "labels", *SPLIT_LABELS)
+LABELS = ("labels", "classnames", "classes", "split", *SPLIT_LABELS)
+ALL = ("images", "embeddings", "text", "prompts", *BY_SPLIT, *LABELS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +54,13 @@ class FeatureSplits(Splits[Embeddings]):
     Attributes
     ----------
     text
-        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages.
+        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where
+        all prompts were asked for, (P, K, D). None where there is none.
     prompt
-        The prompt that `text` is of: its own words, "average", or "" where the file does not say.
+        The prompt that `text` is of: its own words, "average", "all", or "" where the file does not say.
     """
 
-    text: NDArray[np.float32] = field(kw_only=True)
+    text: NDArray[np.float32] | None = field(kw_only=True)
     prompt: str = field(kw_only=True)
 
 
@@ -68,7 +76,7 @@ def read_feature_file(
     name
         Of the data set; by default the file's name.
     prompt
-        One of the file's prompts, by its words, or "average". By default the average, where there are several.
+        One of the file's prompts, by its words, "average" or "all". By default the average, where there are several.
     """
     path = Path(path)
     arrays = _load(path, ALL)
@@ -76,10 +84,11 @@ def read_feature_file(
     if X.ndim != 2:
         raise DatasetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
     text, chosen = _text(arrays, prompt, path)
-    classes = _classes(arrays, path) or tuple(str(label) for label in range(len(text)))
-    if text.shape != (len(classes), X.shape[1]):
-        raise DatasetError(f"{path}: text is for {text.shape[0]} classes in {text.shape[1]} dimensions, but there are "
-                           f"{len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
+    n_classes = int(arrays["labels"].max()) + 1 if text is None else text.shape[-2]
+    classes = _classes(arrays, path) or tuple(str(label) for label in range(n_classes))
+    if text is not None and text.shape[-2:] != (len(classes), X.shape[1]):
+        raise DatasetError(f"{path}: text is for {text.shape[-2]} classes in {text.shape[-1]} dimensions, but there "
+                           f"are {len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
     labels = _labels(arrays, classes, path)
     if len(labels) != len(X):
         raise DatasetError(f"{path} has {len(X)} embeddings and {len(labels)} labels.")
@@ -106,9 +115,28 @@ def count_features(path: str | PathLike[str]) -> dict[str, int]:
 
 def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
-        return load_arrays(path, names, lists=LISTS)
+        if path.is_dir():
+            return load_folder(path, names)
+        arrays = load_arrays(path, names, lists=LISTS)
     except SourceError as error:
         raise DatasetError(str(error)) from error
+    return _joined(arrays, path) if "labels" not in arrays else arrays
+
+
+def _joined(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:
+    """Splits that are arrays of their own as one array of images, labels and splits."""
+    found = [name for name in BY_SPLIT if f"{name}_labels" in arrays]
+    if not found:
+        return arrays
+    labels = [arrays[f"{name}_labels"] for name in found]
+    split = [np.full(len(part), BY_SPLIT[name]) for name, part in zip(found, labels, strict=True)]
+    try:
+        joined = {"labels": np.concatenate(labels), "split": np.concatenate(split)}
+        if any(name in arrays for name in found):
+            joined["images"] = np.concatenate([arrays[name] for name in found])
+    except (KeyError, ValueError, TypeError) as error:
+        raise DatasetError(f"{path}: its splits {', '.join(found)} do not fit together ({error}).") from error
+    return arrays | joined
 
 
 def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[np.float32]:
@@ -124,7 +152,9 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
     return np.asarray(array, np.float32)
 
 
-def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32], str]:
+def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32] | None, str]:
+    if "text" not in arrays and path.is_dir():
+        return None, ""
     text = _numbers(arrays, "text", path)
     if text.ndim == 2 and "prompts" not in arrays:
         if prompt is not None:
@@ -135,13 +165,22 @@ def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tu
     if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
         known = "" if prompts is None else f" for {len(prompts)} prompts"
         raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
+    return _chosen(text, prompts, prompt, path)
+
+
+def _chosen(
+    text: NDArray[np.float32], prompts: list[str] | None, prompt: str | None, path: Path
+) -> tuple[NDArray[np.float32], str]:
+    """The text of one prompt, of their average, or of all."""
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
+    if prompt == EVERY:
+        return text, EVERY
     if prompt is None or prompt == AVERAGE:
         return _average(text, path), AVERAGE
     if prompts is None or prompt not in prompts:
         some = f"has prompts such as {prompts[0]!r}" if prompts else "does not name its prompts"
-        raise DatasetError(f"{path} {some}, not {prompt!r}: choose one of them, or 'average'.")
+        raise DatasetError(f"{path} {some}, not {prompt!r}: choose one of them, 'average' or 'all'.")
     return text[prompts.index(prompt)], prompt
 
 

@@ -1,7 +1,5 @@
 """Leaks: images that would be learned from and tested on. A data set that has one is refused."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import sha256

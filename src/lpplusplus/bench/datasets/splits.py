@@ -1,7 +1,5 @@
 """A data set divided into training, validation and test images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,21 +1,17 @@
 """What is on disk of a data set, what is missing, and how to get it. No image is opened."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ...images.sources import SourceError
 from .features import count_features
+from .leaks import check_files
 from .readers import READERS
-from .readers.base import listing
+from .readers.base import Description, listing
 from .splits import ImageSplits
-
-if TYPE_CHECKING:
-    from .catalog import Entry
 
 State: TypeAlias = Literal["complete", "different", "incomplete", "missing"]
 
@@ -52,7 +48,7 @@ class Status:
         return self.state in ("complete", "different")
 
 
-def status(entry: Entry, root: Path) -> Status:
+def status(entry: Description, root: Path) -> Status:
     """What is on disk of a data set, below the root of all data sets."""
     folder = root / entry.folder
     expected = dict(entry.counts) | ({"classes": entry.classes} if entry.classes else {})
@@ -65,7 +61,8 @@ def status(entry: Entry, root: Path) -> Status:
     if not folder.is_dir():
         return found_to_be("missing", f"{folder} is not there.", {})
     # Of features, one file is enough.
-    if missing and (entry.has_images or len(missing) == len(READERS[entry.reader].needs(entry))):
+    layout = READERS[entry.reader]
+    if missing and (layout.read is not None or len(missing) == len(layout.needs(entry))):
         return found_to_be("incomplete", f"{', '.join(missing)} is missing below {root}.", {})
     try:
         found, problem = _counted(entry, root)
@@ -83,7 +80,7 @@ def status(entry: Entry, root: Path) -> Status:
     return found_to_be("complete", "", found)
 
 
-def missing_parts(entry: Entry, root: Path) -> tuple[str, ...]:
+def missing_parts(entry: Description, root: Path) -> tuple[str, ...]:
     """Files and folders that the layout needs and that do not exist; of alternatives, the first."""
     needs = READERS[entry.reader].needs(entry)
     return tuple(places[0] for places in needs if not any((root / place).exists() for place in places))
@@ -104,14 +101,16 @@ def missing_files(splits: ImageSplits) -> list[Path]:
     return lost
 
 
-def _counted(entry: Entry, root: Path) -> tuple[dict[str, int], str]:
-    if not entry.has_images:
+def _counted(entry: Description, root: Path) -> tuple[dict[str, int], str]:
+    layout = READERS[entry.reader]
+    if layout.read is None:
         files = (root / entry.below(place) for place in entry.options["files"].values())
-        counts = [count_features(file) for file in files if file.is_file()]
+        counts = [count_features(file) for file in files if file.exists()]
         return counts[0], "" if all(count == counts[0] for count in counts) else "Its files have different numbers."
-    splits = entry.splits(root, check_files_exist=False)
+    splits = layout.read(entry, root)
+    check_files(splits)
     parts = {name: len(part) for name, part in splits.parts.items()}
-    lost = missing_files(splits) if READERS[entry.reader].listed else []
+    lost = missing_files(splits) if layout.listed else []
     problem = f"{len(lost)} of {sum(parts.values())} images are missing, such as {lost[0]}." if lost else ""
     return {"classes": len(splits.classes), **parts}, problem
 

@@ -1,7 +1,5 @@
 """Reports on benchmark results: tables in the paper's shape with the published figures beside ours, and figures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,11 +22,14 @@ FORMATS: dict[str, tuple[str, Callable[[Content], str]]] = {
 """What a report can be: the file it is written to, and what writes it."""
 
 
-def report(results: Results, format: str = "markdown", *, planned: Iterable[Cell] = ()) -> str:
+def report(
+    results: Results, format: str = "markdown", *, planned: Iterable[Cell] = (), against: str | None = None
+) -> str:
     """The report as text. Only "html" has figures, which are inside.
 
     "csv" is one long table: a line for each data set, backbone, method and number of shots. "json" has that and
     everything else. `planned` are the cells of the plan, if known: those that were never run are reported as missing.
+    `against` names a method; tables of every other's difference from it, task by task, come first.
 
     Examples
     --------
@@ -43,11 +44,16 @@ def report(results: Results, format: str = "markdown", *, planned: Iterable[Cell
     birds,rn50,LP++ (default),4,2,,
     """
     _, document = _format(format)
-    return document(report_content(results, planned, figures=format == "html"))
+    return document(report_content(results, planned, figures=format == "html", against=against))
 
 
 def write_report(
-    results: Results, folder: str | os.PathLike[str], format: str = "markdown", *, planned: Iterable[Cell] = ()
+    results: Results,
+    folder: str | os.PathLike[str],
+    format: str = "markdown",
+    *,
+    planned: Iterable[Cell] = (),
+    against: str | None = None,
 ) -> Path:
     """Write the report to its file of `FORMATS` in a folder and return the path.
 
@@ -56,7 +62,7 @@ def write_report(
     """
     name, document = _format(format)
     place = Path(folder)
-    content = report_content(results, planned)
+    content = report_content(results, planned, against=against)
     files: dict[Path, bytes] = {}
     if format != "html":
         for plot in content.plots:

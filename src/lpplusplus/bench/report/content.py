@@ -1,7 +1,5 @@
 """All that a report says, taken once from the results; the documents only write it down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from datetime import datetime, timezone
 from ..cell import Cell
 from ..results import Results, Row
 from .figures import Plot, make_figures
+from .paired import paired_tables
 from .statistics import Average, Score, average, distinct, in_order, in_shots, is_main, keys_of, summarise
 from .table import Column, Table, table_of
 from .tables import cells_table, make_tables, reading
@@ -47,12 +46,14 @@ class Content:
     failures: list[Failure]
 
 
-def report_content(results: Results, planned: Iterable[Cell] = (), *, figures: bool = True) -> Content:
-    """Read the results; `planned` are the cells of the plan, if it is known."""
+def report_content(
+    results: Results, planned: Iterable[Cell] = (), *, figures: bool = True, against: str | None = None
+) -> Content:
+    """Read the results; `planned` are the cells of the plan, if it is known; `against` is a method to compare with."""
     rows, failed = results.rows(), results.rows(failed=True)
     scores = summarise(rows, failed, planned)
     averages = average(scores)
-    tables = make_tables(scores)
+    tables = [*(paired_tables(scores, against) if against else ()), *make_tables(scores)]
     plots: list[Plot] = []
     remarks: list[str] = []
     if figures and rows:

@@ -3,14 +3,13 @@
 Only JSON and CSV have unrounded numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import html
 import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,8 @@ def csv_document(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([column.full_name for column in table.columns])
-    writer.writerows(table.rows)
+    # Python 3.10 cannot write a null character.
+    writer.writerows([printable(value) if isinstance(value, str) else value for value in row] for row in table.rows)
     return text.getvalue()
 
 
@@ -67,9 +67,9 @@ def json_document(content: Content) -> str:
             "summary": content.summary,
             "reading": content.reading,
             "cells": [dict(zip(names, row, strict=True)) for row in content.cells.rows],
-            "tables": [_as_json(table) for table in content.tables],
+            "tables": [asdict(table) for table in content.tables],
             "protocol": dict(content.protocol),
-            "protocol_tables": [_as_json(table) for table in content.protocol_tables],
+            "protocol_tables": [asdict(table) for table in content.protocol_tables],
             "versions": dict(content.versions),
             "failures": [{"what": one.what, "traceback": one.traceback} for one in content.failures],
         },
@@ -111,17 +111,6 @@ def _render(template: str, content: Content, escape: Callable[[str], str], **syn
     environment.filters |= {"printable": printable, "fence": _fence, "code": _code}
     environment.filters["tag"] = lambda text: Markup(_tag_text(text))
     return environment.get_template(template).render(content=content, title=TITLE, figures=FIGURES)
-
-
-def _as_json(table: Table) -> dict[str, Any]:
-    return {
-        "key": table.key,
-        "title": table.title,
-        "columns": [{"name": one.name, "group": one.group, "kind": one.kind} for one in table.columns],
-        "rows": table.rows,
-        "best": table.best,
-        "notes": table.notes,
-    }
 
 
 def _tag_text(text: str) -> str:

@@ -6,8 +6,6 @@ and are None otherwise. Averages over data sets never hide a gap: a set enters o
 and the sets left out are named.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +36,7 @@ class Score:
     seeds: tuple[int, ...]
     """Tasks that succeeded."""
     missing: tuple[int, ...]
-    """Tasks that failed, were planned and not run, or that other methods have."""
+    """Tasks that are expected but not done: they failed, were planned but not run, or other methods have them."""
     accuracies: tuple[float, ...] = ()
     """In percent, in the order of `seeds`."""
     mean: float | None = None
@@ -134,9 +132,9 @@ def leads(one: Score | Average, other: Score | Average) -> bool:
 def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> list[Score]:
     """Sum up rows by data set, backbone, method and shots.
 
-    Each score is expected to have the tasks that were planned for it. Without a plan it is expected to have every seed
-    that any other with its backbone and shots has; ablations and the comparison are apart. Rows that share a name but
-    not their parameters are not mixed: see `distinct`.
+    Each score is expected to have the tasks that were planned for it. Without a plan, it is expected to have every seed
+    that any other score of the same backbone and shots has; there, ablations and the main comparison do not count for
+    each other. Rows that share a name but not their parameters are not mixed: see `distinct`.
     """
     wanted = list(planned)
     good = [row for row in rows if row.status == "ok" and row.accuracy is not None]

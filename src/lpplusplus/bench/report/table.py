@@ -1,7 +1,5 @@
 """A table as data, and its entries as people read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ class Column:
         return f"{self.group}: {self.name}" if self.group else self.name
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """An entry as people read it."""
 
     text: str
@@ -50,10 +48,10 @@ class Table:
     """Row and column, counted from 0, of the entries that clearly lead their column."""
 
     @property
-    def entries(self) -> list[list[Entry]]:
+    def entries(self) -> list[list[TableEntry]]:
         """The rows as people read them."""
         return [
-            [Entry(written(value, self.columns[j].kind), (i, j) in self.best) for j, value in enumerate(row)]
+            [TableEntry(written(value, self.columns[j].kind), (i, j) in self.best) for j, value in enumerate(row)]
             for i, row in enumerate(self.rows)
         ]
 

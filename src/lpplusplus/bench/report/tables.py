@@ -6,17 +6,18 @@ entry are left out. An average over data sets of which some are incomplete is no
 a note, with the sets it is over. What all tables have in common is said once, in `READING`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ...images.evaluation import BINS
 from ..published import (
     AVERAGE,
+    COST_REMARK,
     CYCLES,
     DATASETS,
+    DEVIATION_REMARK,
     OPTIMISERS,
+    RANDOM_START,
     STANDARD_LOSS,
     STARTS,
     Published,
@@ -29,8 +30,6 @@ from ..published import (
     published_cost,
     published_initial_loss,
     published_seconds,
-    random_start_range,
-    remarks,
 )
 from .statistics import Average, Score, average, in_order, in_shots, is_main, keys_of, leads, on_sets, plan_name
 from .table import Column, Table, Value, own_keys, table_of
@@ -46,7 +45,7 @@ READING_BEST = (
 )
 """How to read bold entries, if there are any."""
 READING_PUBLISHED = (
-    "Published: RN50, figures of the LP++ paper (arXiv 2404.02285), over the same data sets. " + remarks()["deviation"],
+    f"Published: RN50, figures of the LP++ paper (arXiv 2404.02285), over the same data sets. {DEVIATION_REMARK}",
 )
 """How to read the published figures, if there are any."""
 TRAINING_FREE = "LP++ (training-free)"
@@ -183,7 +182,7 @@ def _optimiser_table(ours: list[Score], where: str) -> Table | None:
 def _start_table(ours: list[Score], where: str) -> Table | None:
     """Accuracies before any update, then the losses."""
     chosen = _ablation(ours, STARTS)
-    low, high = random_start_range()
+    low, high = RANDOM_START
     notes = [f"Published for a random start: {low} to {high}."] if any(map(_is_papers, chosen)) else []
     entries = _averages(chosen)
     names, groups = _grouped(entries)
@@ -248,7 +247,7 @@ def _cost_table(main: list[Score], free: list[Score], where: str) -> Table | Non
         "what the fit took on top of what was there before. Black box: embeddings were enough. Calibration error: mean "
         f"over tasks, {BINS} bins of equal width.",
     ]
-    notes += [remarks()["cost"]] if paper else []
+    notes += [COST_REMARK] if paper else []
     title = f"Run time, black box and parameters, {in_shots(largest.shots)} of {largest.dataset}{where}"
     return table_of("cost", title, lines, notes)
 

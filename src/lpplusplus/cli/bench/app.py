@@ -1,7 +1,5 @@
 """The commands of `lpp bench`."""
 
-from __future__ import annotations
-
 import typer
 
 from ..command import add_command, examples

@@ -1,7 +1,5 @@
 """`lpp bench datasets`: which data sets there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..console import add_row, out, say, show_json, table

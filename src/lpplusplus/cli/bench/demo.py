@@ -1,7 +1,5 @@
 """`lpp bench demo`: a comparison on images of the package's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

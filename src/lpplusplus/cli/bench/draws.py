@@ -1,7 +1,5 @@
 """`lpp bench draws`: the tasks of a run, as a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`lpp bench paper`: the paper's grid."""
 
-from __future__ import annotations
-
 from ..options import Json
 from .options import Jobs, Output, RootFolder, Tasks
 from .run import run

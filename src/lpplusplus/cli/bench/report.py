@@ -1,7 +1,5 @@
 """`lpp bench report`: tables and figures of a results folder."""
 
-from __future__ import annotations
-
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +27,12 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", help="A method: every other's difference from it, task by task, with standard errors."
+        ),
+    ] = None,
 ) -> None:
     """Tables in the paper's shape, with the published figures beside ours.
 
@@ -37,12 +41,13 @@ def report(
     lpp bench report results/
     lpp bench report results/ --format html -o report/
     lpp bench report results/ --format json > report.json
+    lpp bench report results/ --against "LP++ (default)"
     """
     from ...bench import report as reports
     from ...bench.results import Results
 
     opened = Results(results, create=False)
     if output is None:
-        print(reports.report(opened, form.value))
+        print(reports.report(opened, form.value, against=against))
         return
-    say("written: [bold]{}[/]", reports.write_report(opened, output, form.value))
+    say("written: [bold]{}[/]", reports.write_report(opened, output, form.value, against=against))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,6 @@ from ..options import Json
 from .options import Catalogs, Jobs, Output, RootFolder, Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...bench.plan import Plan
     from ...bench.report.statistics import Average
     from ...bench.results import Results, Row
@@ -88,14 +87,9 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
         )
     else:
         say(
-            "[bold]{}[/]: {} cells, {} there already, {} run now in {} s ({} s inside the methods), {} failed",
+            f"[bold]{{}}[/]: {summary.cells} cells, {summary.already} there already, {summary.run} run now in "
+            f"{summary.seconds:.0f} s ({summary.method_seconds:.0f} s inside the methods), {summary.failed} failed",
             results.path,
-            summary.cells,
-            summary.already,
-            summary.run,
-            f"{summary.seconds:.0f}",
-            f"{summary.method_seconds:.0f}",
-            summary.failed,
         )
         for backbone in plan.backbones if rows else ():
             _show_averages(backbone, plan.shots, averages)

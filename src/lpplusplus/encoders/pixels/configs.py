@@ -1,7 +1,5 @@
 """Preprocessing as model repositories write it down: open_clip's and transformers' JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

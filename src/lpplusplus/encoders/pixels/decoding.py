@@ -4,6 +4,7 @@ What is decided here, once:
 
 - The format is found in the content, never in the name: JPEG, PNG, WebP, BMP, TIFF and GIF, and with the packages of
   the extra `heif` HEIC and AVIF. Of several frames or pages the first is taken.
+- RAW photos are refused: of a TIFF that is named like one, Pillow would show the thumbnail.
 - Orientation from EXIF is applied, as every viewer does.
 - Transparency is laid on white. Dropping it, as `convert("RGB")` does, shows whatever colour an editor left in clear
   pixels, usually black; cut-outs and logos are drawn for a light page.
@@ -11,8 +12,6 @@ What is decided here, once:
 - Colour profiles are not applied, since encoders were trained without them.
 - JPEG's quick half-size decoding (`draft`) is not used: it changes pixels, and with them embeddings.
 """
-
-from __future__ import annotations
 
 import errno
 import io
@@ -29,6 +28,7 @@ import numpy as np
 from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError, features
 
 from ..._core.threads import fork_safe_lock
+from . import raw
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
@@ -171,6 +171,7 @@ def decode(content: bytes, path: str | PathLike[str], limits: Limits = DEFAULT_L
         extra = _BRANDS.get(content[8:12]) if content[4:8] == b"ftyp" else None
         image = Image.open(io.BytesIO(content), formats=extra_formats() if extra else FORMATS)
     except UnidentifiedImageError as error:
+        _refuse_raw(path)
         if extra and extra not in extra_formats():
             raise ImageError(path, f"is a HEIC or AVIF image. {HOW_TO_READ_MORE}") from error
         raise ImageError(path, "is not a JPEG, PNG, WebP, BMP, TIFF or GIF image.") from error
@@ -179,7 +180,14 @@ def decode(content: bytes, path: str | PathLike[str], limits: Limits = DEFAULT_L
     except Exception as error:  # Pillow's readers raise anything on a malformed header.
         raise ImageError(path, f"is truncated or damaged ({_brief(error)}).") from error
     with image:
+        if image.format == "TIFF":
+            _refuse_raw(path)
         return _upright_rgb(image, limits, path)
+
+
+def _refuse_raw(path: str | PathLike[str]) -> None:
+    if os.path.splitext(os.fspath(path))[1].lower() in raw.SUFFIXES:
+        raise ImageError(path, f"is a RAW photo. {raw.ADVICE}")
 
 
 def convert(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
@@ -244,7 +252,7 @@ def _on_white(image: Image.Image) -> Image.Image:
         image = image.convert("LA")
     key = image.info.get("transparency")
     if image.mode == "RGB" and isinstance(key, tuple) and max(key) > 255:
-        image = image.copy()  # 16 bits a channel: Pillow has reduced the pixels to 8, but not the colour that is clear.
+        image = image.copy()  # Of 16 bits per channel Pillow keeps 8 in the pixels, but not in this colour.
         image.info["transparency"] = tuple(value >> 8 for value in key)
     layer = image.convert("RGBA")
     white = Image.new("RGBA", layer.size, (255, 255, 255, 255))

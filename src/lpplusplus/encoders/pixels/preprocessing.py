@@ -4,8 +4,6 @@ The same pixels as open_clip's own transform: Pillow's antialiased resize of the
 down, a centre crop whose odd pixel is rounded half to even, then [0, 1], mean and standard deviation.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict, dataclass

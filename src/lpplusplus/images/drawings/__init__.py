@@ -1,4 +1,4 @@
-"""Small images that the project draws itself: what the embedded demonstration model knows.
+"""Small images that the project draws itself: what the encoder `drawings` knows.
 
 Shapes, colours, textures, counts, layouts and backgrounds, in two domains: "plain", which the model is trained on, and
 "shifted" (sketch-like strokes, other papers, clutter, noise), which it never sees. Needs Pillow.

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
 from ...encoders.class_text import display_name
 from ..errors import SourceError, shown
+
+_NUMBERED = re.compile(r"(\d+)([._ -])[._ -]*(?=[^\W\d_])")
+"""A number, and then a word."""
+_WORDNET = re.compile(r"^n\d{8}[._ -]+(?=[^\W_])")
+"""The number that ImageNet and its relatives put before a name."""
 
 LONGEST_LABEL = 500
 """Characters of a label: an array of labels takes as much memory per row as the longest one needs."""
@@ -51,6 +58,44 @@ def read_class_names(path: str | PathLike[str]) -> dict[str, str]:
         raise SourceError(f"{path} has no class names: write one per line.")
     check_names(names, str(path))
     return names
+
+
+def prompt_names(labels: Sequence[str]) -> dict[str, str]:
+    """What labels are called in prompts, if nobody says: without underscores, and without what only a computer needs.
+
+    That is a number in front ("001.", or 1 to K in K labels), and the WordNet number of ImageNet's folders. Of such
+    labels, and of those with underscores, words that merely begin with a capital are written small. Other numbers and
+    capitals mean something. Where two labels would be called the same, both keep all they have.
+
+    Examples
+    --------
+    >>> list(prompt_names(["001.Black_footed_Albatross", "n01440764-tench", "Robin"]).values())
+    ['black footed albatross', 'tench', 'Robin']
+    >>> list(prompt_names(["747-400", "2012 Audi S4", "7_up"]).values())
+    ['747-400', '2012 Audi S4', '7 up']
+    >>> list(prompt_names(["1_cat", "2_dog"]).values()), list(prompt_names(["1_cat", "7_cat"]).values())
+    (['cat', 'dog'], ['1 cat', '7 cat'])
+    """
+    numbers = [_NUMBERED.match(label) for label in labels]
+    found = {int(match[1]) for match in numbers if match and len(match[1]) < 9}
+    counted = found in (set(range(len(labels))), set(range(1, len(labels) + 1)))
+    short = [_short_name(label, counted) for label in labels]
+    twice = {name for name, times in Counter(short).items() if times > 1}
+    return {
+        label: display_name(label) if name in twice or not name else name
+        for label, name in zip(labels, short, strict=True)
+    }
+
+
+def _short_name(label: str, counted: bool) -> str:
+    match = _NUMBERED.match(label)
+    rest = label[match.end() :] if match and (counted or match[1].startswith("0") or match[2] == ".") else label
+    rest = _WORDNET.sub("", rest)
+    name = display_name(rest)
+    if rest == label and "_" not in label:
+        return name
+    plain = (word[1:].islower() and not any(letter.isdigit() for letter in word) for word in name.split(" "))
+    return " ".join(word.lower() if small else word for word, small in zip(name.split(" "), plain, strict=True))
 
 
 def check_label(label: str, where: str) -> None:

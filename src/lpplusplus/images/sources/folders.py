@@ -1,16 +1,19 @@
-"""A folder of images: one sub-folder per class, or images without labels."""
+"""A folder of images: one sub-folder per class, or images without labels. The same for whatever else is a tree."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Hashable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from ...encoders.pixels import raw
 from ..errors import SourceError
 from .class_names import listed
 from .image_set import ImageSet, Item, labelled
+from .manifests import MANIFESTS
 
 if TYPE_CHECKING:
     from ...encoders.pixels.decoding import ImageError
@@ -21,14 +24,23 @@ EXTENSIONS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", *_EXTRA)
 )
 """How names of images end, in any case. Whether they are images is for `pixels.decoding` to find out."""
+PartName = Literal["train", "val", "test"]
+_PARTS: dict[str, PartName] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""What folders are called that hold the classes once for each use."""
 
 
-def from_folder(root: str | PathLike[str], *, labels: bool = True, allow_empty: bool = False) -> ImageSet:
+def from_folder(
+    root: str | PathLike[str], *, labels: bool = True, allow_empty: bool = False, part: PartName | None = None
+) -> ImageSet:
     """Images below a folder, in an order that is the same on every machine.
 
-    Hidden files and files with other endings are counted (`ignored`). So are HEIC and AVIF images if the packages that
-    read them are not installed; a warning says how many. Links are followed; a folder that is reached twice is read
-    once and reported (`problems`).
+    Hidden files and files with other endings are counted (`ignored`). So are RAW photos, and HEIC and AVIF images if
+    the packages that read them are not installed; a warning says how many. Links are followed; a folder that is reached
+    twice is read once and reported (`problems`).
 
     Parameters
     ----------
@@ -38,34 +50,76 @@ def from_folder(root: str | PathLike[str], *, labels: bool = True, allow_empty: 
         False for images without labels: all below `root`, in sub-folders or not.
     allow_empty
         Keep classes whose folder has no images; they are known by their name only.
+    part
+        What the images are for. If `root` has the folders `train` and `test` or `val` (or `training`, `valid`, …)
+        instead of classes, that part is taken and a warning names the others; without `part` they are refused.
     """
     root = Path(root)
     if not root.is_dir():
         raise SourceError(f"{root} is {'not a folder' if root.exists() else 'not there'}: expected a folder of images.")
+    return from_tree(root, Tree(), labels=labels, allow_empty=allow_empty, part=part)
+
+
+def from_tree(
+    root: Path, tree: Tree, *, labels: bool, allow_empty: bool, part: PartName | None, wrapped: bool = False
+) -> ImageSet:
+    """As `from_folder`, of any tree; `wrapped` if the class folders may be in a single folder of their own."""
     if labels:
-        return _by_class(root, allow_empty)
-    below = _Tree()
-    below.walk(root)
-    if not below.files and not below.problems:
-        raise SourceError(f"{root} has no images ({', '.join(sorted(EXTENSIONS))}).{below.hint()}")
-    below.warn(root)
-    return ImageSet(below.files, source=str(root), ignored=below.ignored, problems=tuple(below.problems))
+        return _by_class(_class_root(root, tree, part, wrapped), tree, allow_empty)
+    tree.walk(root)
+    if not tree.files and not tree.problems:
+        raise SourceError(f"{root} has no images ({', '.join(sorted(EXTENSIONS))}).{tree.hint()}")
+    tree.warn(root)
+    return ImageSet(tree.files, source=str(root), ignored=tree.ignored, problems=tuple(tree.problems))
 
 
-def _by_class(root: Path, allow_empty: bool) -> ImageSet:
-    below = _Tree()
+def _class_root(root: Path, tree: Tree, part: PartName | None, wrapped: bool) -> Path:
+    """The folder that has the class folders: `root`, its only folder, or the one for this use."""
+    top = tree.again()
+    folders = top.read(root)
+    parts = {_PARTS[name]: folder for folder in folders if (name := folder.name.lower()) in _PARTS}
+    alone, split = len(folders) == 1, "train" in parts and len(parts) == len(folders)
+    # Folders of images are classes, whatever they are called: "train" beside "test", or one class alone.
+    if top.files or not (alone or split) or not all(_only_folders(tree, folder) for folder in folders):
+        return root
+    if alone and (wrapped or part == "train"):
+        return _class_root(folders[0], tree, part, wrapped)
+    return _for_this_use(root, parts, part) if split else root
+
+
+def _for_this_use(root: Path, parts: dict[PartName, Path], part: PartName | None) -> Path:
+    """The folder of that part; a warning names the others."""
+    chosen = parts.get("val") if part == "test" and "test" not in parts else parts.get(part or "test")
+    if part is None or chosen is None:
+        named = " and ".join(f"{folder.name}/" for folder in parts.values())
+        first = next(iter(parts.values()))
+        raise SourceError(f"{root} has {named}, not a folder for each class: name one of them, such as {first}.")
+    others = listed([str(folder) for folder in parts.values() if folder != chosen])
+    later = part == "train" and "test" in parts
+    then = f" To test on it afterwards: lpp evaluate MODEL {parts['test']}" if later else ""
+    warnings.warn(f"{root}: {chosen.name}/ is used, {others} left aside.{then}", stacklevel=7)
+    return chosen
+
+
+def _only_folders(tree: Tree, folder: Path) -> bool:
+    below = tree.again()
+    return bool(below.read(folder)) and not below.files
+
+
+def _by_class(root: Path, below: Tree, allow_empty: bool) -> ImageSet:
     folders = below.read(root)
     if below.files:
         beside = "beside class folders" if folders else "without class folders"
         name = os.path.basename(str(below.files[0]))
+        lists = f" Or name the list that says what they show: {below.lists[0]}." if below.lists else ""
         raise SourceError(
             f"{root} has images directly in it, {beside} (such as {name!r}): "
-            f"put each into the folder of its class, {root / '<class>' / name}."
+            f"put each into the folder of its class, {root / '<class>' / name}.{lists}"
         )
     if below.problems:
         raise SourceError(str(below.problems[0]))
     if not folders:
-        raise SourceError(f"{root} has no class folders: expected {root / '<class>' / '*.jpg'}.")
+        raise SourceError(f"{root} has no class folders: expected {root / '<class>' / '*.jpg'}.{below.hint()}")
     labels: list[str] = []
     empty = []
     for folder in folders:
@@ -87,14 +141,33 @@ def _by_class(root: Path, allow_empty: bool) -> ImageSet:
     )
 
 
-class _Tree:
+class Tree:
     """What is in some folders: images in order, the number of other files, and what went wrong."""
 
     def __init__(self) -> None:
         self.files: list[Item] = []
         self.ignored = 0
-        self.not_readable: list[Path] = []
+        self.extra: list[Path] = []
+        """HEIC and AVIF images that cannot be read here."""
+        self.raw: list[Path] = []
+        self.archives: list[Path] = []
+        self.lists: list[Path] = []
+        """Files that may be manifests."""
         self.problems: list[ImageError] = []
+
+    def again(self) -> Tree:
+        """The same tree, nothing read yet."""
+        return Tree()
+
+    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
+        """Name, whether it is a folder, and the file, of all that is in a folder."""
+        with os.scandir(folder) as scan:
+            return [(entry.name, _is_folder(entry), folder / entry.name) for entry in scan]
+
+    def identity(self, folder: Path) -> Hashable:
+        """The same for two paths that lead to one folder."""
+        status = folder.stat()
+        return status.st_dev, status.st_ino
 
     def walk(self, top: Path) -> None:
         """Read a folder and all below it, depth first."""
@@ -102,51 +175,66 @@ class _Tree:
         while waiting:
             folder = waiting.pop()
             try:
-                status = folder.stat()
+                identity = self.identity(folder)
             except OSError as error:
                 self._problem(folder, f"cannot be read ({error.strerror or error}).")
                 continue
-            if (status.st_dev, status.st_ino) in seen:
+            if identity in seen:
                 self._problem(folder, "links to a folder that is being read already: a circle of links.")
                 continue
-            seen.add((status.st_dev, status.st_ino))
+            seen.add(identity)
             waiting += reversed(self.read(folder))
 
     def read(self, folder: Path) -> list[Path]:
         """Read one folder and return its sub-folders; names are in the order of their code points."""
         try:
-            with os.scandir(folder) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name)
+            entries = sorted(self.entries(folder), key=lambda entry: entry[0])
         except OSError as error:
             self._problem(folder, f"cannot be read ({error.strerror or error}).")
             return []
         folders = []
-        for entry in entries:
-            path, suffix = folder / entry.name, os.path.splitext(entry.name)[1].lower()
-            hidden = entry.name.startswith(".")
-            if not hidden and _is_folder(entry):
+        for name, is_folder, item in entries:
+            path, suffix = folder / name, os.path.splitext(name)[1].lower()
+            hidden = name.startswith(".")
+            if not hidden and is_folder:
                 folders.append(path)
             elif not hidden and suffix in EXTENSIONS and _can_be_read(suffix):
-                self.files.append(path)
+                self.files.append(item)
             else:
                 self.ignored += 1
-                if not hidden and suffix in EXTENSIONS:
-                    self.not_readable.append(path)
+                if not hidden:
+                    self._note(path, suffix)
         return folders
 
     def hint(self) -> str:
-        """What to say of images that need another package, if there are any."""
-        if not self.not_readable:
-            return ""
-        from ...encoders.pixels.decoding import HOW_TO_READ_MORE
+        """What to say of images that are left out, if there are any."""
+        install = ""
+        if self.extra:
+            from ...encoders.pixels.decoding import HOW_TO_READ_MORE
 
-        count, first = len(self.not_readable), self.not_readable[0]
-        return f" {count} HEIC or AVIF image(s) are left out, {first} first. {HOW_TO_READ_MORE}"
+            install = HOW_TO_READ_MORE
+        told = (
+            (self.extra, "HEIC or AVIF image(s) are", install),
+            (self.raw, "RAW photo(s) are", raw.ADVICE),
+            (self.archives, "zip file(s) are", "Unzip them, or name one as the source."),
+        )
+        return "".join(f" {len(left)} {what} left out, {left[0]} first. {how}" for left, what, how in told if left)
 
     def warn(self, root: Path) -> None:
         """Warn of them."""
-        if self.not_readable:
-            warnings.warn(f"{root}:{self.hint()}", stacklevel=4)
+        if self.extra or self.raw or self.archives:
+            warnings.warn(f"{root}:{self.hint()}", stacklevel=5)
+
+    def _note(self, path: Path, suffix: str) -> None:
+        kinds = (
+            (EXTENSIONS, self.extra),
+            (raw.SUFFIXES, self.raw),
+            ((".zip",), self.archives),
+            (MANIFESTS, self.lists),
+        )
+        for suffixes, found in kinds:
+            if suffix in suffixes:
+                found.append(path)
 
     def _problem(self, folder: Path, what: str) -> None:
         from ...encoders.pixels.decoding import ImageError  # Needs Pillow, which other sources do not.

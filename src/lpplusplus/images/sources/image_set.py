@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...encoders.class_text import display_name
 from ..errors import SourceError
-from .class_names import check_names, match_names
+from .class_names import check_names, match_names, prompt_names
+from .zipped_file import ZippedFile
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ...encoders.pixels.decoding import ImageError
 
-Item: TypeAlias = "Path | Image.Image"
+Item: TypeAlias = "Path | ZippedFile | Image.Image"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +29,14 @@ class ImageSet:
     Attributes
     ----------
     items
-        Files, or Pillow images.
+        Files, files in an archive, or Pillow images.
     labels
         Label of each image as a string; None where there are no labels, as for prediction.
     classes
         All labels in order. There may be classes without an image, known by their name only.
     names
-        What each class is called in prompts, in the order of `classes`: the label with spaces for underscores, or what
-        a file of class names says.
+        What each class is called in prompts, in the order of `classes`: see `prompt_names`, or what a file of class
+        names says.
     source
         Where the images came from, for messages.
     ignored
@@ -59,7 +59,7 @@ class ImageSet:
     def paths(self) -> list[str]:
         """What each image is called in messages and in a feature store: its path with "/", or "<image 3>"."""
         return [
-            item.as_posix() if isinstance(item, Path) else f"<image {position}>"
+            item.as_posix() if isinstance(item, Path | ZippedFile) else f"<image {position}>"
             for position, item in enumerate(self.items)
         ]
 
@@ -95,6 +95,6 @@ def labelled(
 ) -> ImageSet:
     """An `ImageSet` with labels; by default its classes are in the order of code points, the same on every machine."""
     order = tuple(sorted(set(labels)) if classes is None else classes)
-    names = {label: display_name(label) for label in order}
+    names = prompt_names(order)
     check_names(names, source)
     return ImageSet(items, np.array(labels, np.str_), order, tuple(names.values()), source, ignored, problems)

@@ -1,4 +1,4 @@
-"""Images from whatever a user names: a folder, a manifest, a file, a list."""
+"""Images from whatever a user names: a folder, a zip file, a manifest, a file, a list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SourceError
-from .folders import EXTENSIONS, from_folder
+from .folders import EXTENSIONS, PartName, from_folder
 from .image_set import ImageSet
 from .lists import from_list
 from .manifests import MANIFESTS, from_manifest
+from .zips import from_zip
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -24,8 +25,9 @@ def open_images(
     *,
     labels: bool = True,
     allow_empty: bool = False,
+    part: PartName | None = None,
 ) -> ImageSet:
-    """Images from a folder, a `.csv` or `.jsonl` manifest, one file, or a list of paths or Pillow images.
+    """Images from a folder, a `.zip` of one, a `.csv` or `.jsonl` manifest, one file, a list of paths or Pillow images.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def open_images(
         Whether labels are needed: True for training and evaluation, False for prediction.
     allow_empty
         Keep class folders without images; see `from_folder`.
+    part
+        What they are for, where a folder has one for each use; see `from_folder`.
     """
     if not isinstance(source, str | os.PathLike):
         return from_list(source, y if labels else None)
@@ -45,7 +49,9 @@ def open_images(
     path = Path(source)
     suffix = path.suffix.lower()
     if path.is_dir():
-        return from_folder(path, labels=labels, allow_empty=allow_empty)
+        return from_folder(path, labels=labels, allow_empty=allow_empty, part=part)
+    if suffix == ".zip" and path.exists():
+        return from_zip(path, labels=labels, allow_empty=allow_empty, part=part)
     if suffix in MANIFESTS:
         return from_manifest(path, labels=labels)
     if suffix in EXTENSIONS and not labels:
@@ -55,7 +61,8 @@ def open_images(
             f"{path} is a lone array, without labels: save both in one file, "
             f"np.savez({str(path.with_suffix('.npz'))!r}, embeddings=…, labels=…)."
         )
-    kinds = "a folder nor a manifest (.csv, .jsonl)" if labels else "an image, a folder nor a manifest (.csv, .jsonl)"
+    kinds = "a folder nor a manifest (.csv, .jsonl) nor a .zip"
+    kinds = kinds if labels else f"an image, {kinds}"
     expected = "images as <class>/*.jpg below a folder, or a list with path and label" if labels else "one of these"
     what = f"is neither {kinds}" if path.exists() else "does not exist"
     raise SourceError(f"{path} {what}: expected {expected}.")

@@ -11,6 +11,20 @@ from ..errors import SourceError
 from .class_names import listed
 
 
+def sample_half(labels: ArrayLike, most: int, seed: int = 0) -> NDArray[np.intp]:
+    """Choose half of each class's images, the larger half of an odd number, but at most `most`.
+
+    >>> [len(sample_half(list("aaaaaabbbc"), most)) for most in (2, 9)]
+    [5, 6]
+    """
+    array: NDArray[Any] = np.asarray(labels)
+    chosen = []
+    for label in np.unique(array):
+        rows = np.flatnonzero(array == label)
+        chosen.append(rows[sample_shots(array[rows], min(most, (len(rows) + 1) // 2), seed)])
+    return np.sort(np.concatenate(chosen))
+
+
 def sample_shots(labels: ArrayLike, shots: int, seed: int = 0, *, allow_fewer: bool = False) -> NDArray[np.intp]:
     """Choose `shots` images per class, without replacement.
 

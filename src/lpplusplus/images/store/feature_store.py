@@ -1,7 +1,5 @@
 """A complete feature store, for reading."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -1,7 +1,5 @@
 """The index: what a complete store holds, in one small JSON file with a checksum."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass

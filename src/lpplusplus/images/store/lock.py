@@ -1,7 +1,5 @@
 """One writer at a time. The operating system holds the lock, so it ends with the process, however that ends."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """One shard: a safetensors file that can be judged on its own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

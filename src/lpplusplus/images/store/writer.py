@@ -1,7 +1,5 @@
 """Writing a feature store, so that the process may be killed at any moment; the package's docstring has the steps."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections import OrderedDict
@@ -66,7 +64,7 @@ class StoreWriter:
         self._replaced: list[_Found] = []
         self._previous: set[str] = set()  # Digests of the shards of the last complete list.
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> "StoreWriter":
         with self._stack, self._writing():
             self._check_folder()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -127,9 +125,10 @@ class StoreWriter:
         return left
 
     def _settle(self, previous: set[str], now: Sequence[_Found]) -> int:
-        """Clear `replaced/`: of the list `previous` if `now` is much the same list, of older lists if `now` has it all.
+        """Clear `replaced/`, and return how many images are left there.
 
-        This is decided by content alone, so that it does not matter how often the way here was interrupted.
+        Shards of the list `previous` are removed if `now` is much the same list. Shards of older lists are removed if
+        `now` has all their images. Only content decides, so that interruptions on the way do not matter.
         """
         here = _images(now)
         together = [found for found in self._replaced if found.receipt.digest in previous]

@@ -1,13 +1,11 @@
 """The base of Tip-Adapter and its two trained versions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.parameters import Rule, number
+from ..._core.parameters import number
 from ..._core.task import Task
 from ..._core.threads import rows_per_chunk
 from .._text_based import TextBased
@@ -20,20 +18,15 @@ MOST = 70.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CacheClassifier(TextBased):
-    """A classifier with a cache of its examples, which weighs α and is as sharp as β."""
+    """A classifier with a cache of its examples. α is the weight of the cache, β its sharpness."""
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "alpha": [number(0)],
-        "beta": [number(0)],
-        **TextBased.parameter_rules,
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
     index_arrays = ("values_",)
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
     normalize = True
 
-    alpha: float = 1.0
-    beta: float = 1.0
+    alpha: Annotated[float, number(0)] = 1.0
+    beta: Annotated[float, number(0)] = 1.0
 
     def _fill_cache(self, task: Task) -> None:
         """Keep the unit examples as keys, the mean of an image's views where it has several."""

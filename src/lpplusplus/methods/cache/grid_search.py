@@ -4,8 +4,6 @@ For one image and one β, the margin over each other class is linear in α, so t
 One pass over the classes finds the interval and thus answers for all α at once.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@
 Written once for numpy and for torch, where it can be differentiated.
 """
 
-from __future__ import annotations
-
 from ..._core import backend
 from ..._core.backend import Array
 

@@ -4,8 +4,6 @@ torch's own checkpointing does the same sums. But it keeps every chunk's result 
 neighbours, so that memory could not be used again and a process grew to three times its budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,12 +5,13 @@
 [start] red fox  v₁ … v_M . [end]                     "front"
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...encoders.base import EncoderError
+from ...encoders.class_text import display_name
 from .text_tower import TextTower
 
 PLACEHOLDERS = ("x", "a", "the")
@@ -148,6 +149,29 @@ class ContextPrompts:
             features = self._features(context, slice(0, count))
         del features  # Only now, so that no memory is freed and its address used again.
         return sum(sizes.values())
+
+
+def prompt_names(labels: np.ndarray[Any, Any], class_names: Sequence[str] | None = None) -> list[str]:
+    """`class_names`, or the labels if these are names; underscores become spaces.
+
+    >>> prompt_names(np.array(["red_fox", "owl"]))
+    ['red fox', 'owl']
+    >>> prompt_names(np.array([0, 1]), ["red fox", "owl"])
+    ['red fox', 'owl']
+    """
+    if class_names is not None and len(class_names) != len(labels):
+        raise ValueError(
+            f"class_names has {len(class_names)} names for {len(labels)} classes: give one name per class, in the "
+            f"order of classes= or of the sorted labels."
+        )
+    names = list(labels.tolist() if class_names is None else class_names)
+    for label, name in zip(labels.tolist(), names, strict=True):
+        if not isinstance(name, str) or not display_name(name):
+            raise ValueError(
+                f"class {label!r} has no name, and a prompt needs one: use class names as labels, or give them as "
+                f"class_names=."
+            )
+    return [display_name(name) for name in names]
 
 
 def _placeholder(tower: TextTower) -> tuple[str, int]:

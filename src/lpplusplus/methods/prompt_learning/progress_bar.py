@@ -1,7 +1,5 @@
 """A progress bar for a training: loss, validation accuracy, time left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -6,14 +6,12 @@ Only v is trained; the model stays as it is, and its image tower is not used. A 
 loss (`_loss`), in its gradient (`_backward`), in how it compares images with text (`_scores`) or in where v begins.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,8 +30,7 @@ from ..training.checkpoint import Checkpoint, identity
 from ..training.data import TrainingData, require_torch, tensor
 from ..training.finetune import finetune
 from ..training.schedule import Schedule, cosine_by_epoch, epochs_by_shots
-from .context_prompts import ContextPrompts
-from .names import prompt_names
+from .context_prompts import ContextPrompts, prompt_names
 from .progress_bar import progress_bar
 from .text_tower import TextTower
 
@@ -70,39 +67,6 @@ def _are_templates(value: Any) -> bool:
 class PromptLearner(FewShotClassifier):
     """Base of the prompt learners; see the module's docstring. The parameters are described in `CoOp`."""
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "encoder": [
-            Rule(lambda x: isinstance(x, OpenClipEncoder), "an OpenClipEncoder"),
-            Rule(lambda x: isinstance(x, str) and bool(x), f"its spec, {SCHEME}ARCH/PRETRAINED"),
-        ],
-        "class_names": [
-            Rule(lambda x: isinstance(x, Sequence) and not isinstance(x, str), "a list of names, one per class"),
-            nothing("the labels"),
-        ],
-        "templates": [
-            Rule(_are_templates, f'one or several texts with {{}} exactly once each, such as "{DEFAULT_TEMPLATE}"')
-        ],
-        "n_context": [number(1, whole=True), nothing(f"{N_CONTEXT}, or as many as context_init has words")],
-        "class_specific": [FLAG],
-        "class_position": [choice(("end", "middle", "front"))],
-        "context_init": [TEXT, nothing("random vectors")],
-        "epochs": [number(0, whole=True), nothing("by the number of shots")],
-        "batch_size": [number(1, whole=True)],
-        "learning_rate": [number(0, open=True)],
-        "momentum": [number(0, 1)],
-        "weight_decay": [number(0)],
-        "warm_up": [number(0), nothing("no warm-up")],
-        "logit_scale": [number(0, open=True), nothing("the model's own")],
-        "mixed_precision": [FLAG],
-        "memory_mib": [number(0, open=True), nothing("as much as it takes")],
-        "device": [TEXT, nothing("the fastest there is, or where the encoder is")],
-        "checkpoint": [
-            Rule(lambda x: isinstance(x, str | PathLike) and bool(x), "the name of a file"),
-            nothing("not written"),
-        ],
-        "progress": [FLAG, CALLBACK, nothing("silent")],
-        "random_state": [SEED],
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD", "context_": "CMW"}
     fitted_scalars: ClassVar[dict[str, str]] = {
         "epoch_": "number", "logit_scale_": "factor", "encoder_": "word", "fingerprint_": "word",
@@ -111,26 +75,43 @@ class PromptLearner(FewShotClassifier):
     needs_torch = True
     black_box = False
 
-    encoder: str | OpenClipEncoder
-    class_names: Sequence[str] | None = None
-    templates: str | tuple[str, ...] = DEFAULT_TEMPLATE
-    n_context: int | None = None
-    class_specific: bool = False
-    class_position: str = "end"
-    context_init: str | None = None
-    epochs: int | None = None
-    batch_size: int = 32
-    learning_rate: float = 2e-3
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    warm_up: float | None = 1e-5
-    logit_scale: float | None = None
-    mixed_precision: bool = True
-    memory_mib: float | None = None
-    device: str | None = None
-    checkpoint: str | PathLike[str] | None = None
-    progress: bool | Progress | None = None
-    random_state: Any = 0
+    encoder: Annotated[
+        str | OpenClipEncoder,
+        Rule(lambda x: isinstance(x, OpenClipEncoder), "an OpenClipEncoder"),
+        Rule(lambda x: isinstance(x, str) and bool(x), f"its spec, {SCHEME}ARCH/PRETRAINED"),
+    ]
+    class_names: Annotated[
+        Sequence[str] | None,
+        Rule(lambda x: isinstance(x, Sequence) and not isinstance(x, str), "a list of names, one per class"),
+        nothing("the labels"),
+    ] = None
+    templates: Annotated[
+        str | tuple[str, ...],
+        Rule(_are_templates, f'one or several texts with {{}} exactly once each, such as "{DEFAULT_TEMPLATE}"'),
+    ] = DEFAULT_TEMPLATE
+    n_context: Annotated[
+        int | None, number(1, whole=True), nothing(f"{N_CONTEXT}, or as many as context_init has words")
+    ] = None
+    class_specific: Annotated[bool, FLAG] = False
+    class_position: Annotated[str, choice(("end", "middle", "front"))] = "end"
+    context_init: Annotated[str | None, TEXT, nothing("random vectors")] = None
+    epochs: Annotated[int | None, number(0, whole=True), nothing("by the number of shots")] = None
+    batch_size: Annotated[int, number(1, whole=True)] = 32
+    learning_rate: Annotated[float, number(0, open=True)] = 2e-3
+    momentum: Annotated[float, number(0, 1)] = 0.9
+    weight_decay: Annotated[float, number(0)] = 5e-4
+    warm_up: Annotated[float | None, number(0), nothing("no warm-up")] = 1e-5
+    logit_scale: Annotated[float | None, number(0, open=True), nothing("the model's own")] = None
+    mixed_precision: Annotated[bool, FLAG] = True
+    memory_mib: Annotated[float | None, number(0, open=True), nothing("as much as it takes")] = None
+    device: Annotated[str | None, TEXT, nothing("the fastest there is, or where the encoder is")] = None
+    checkpoint: Annotated[
+        str | PathLike[str] | None,
+        Rule(lambda x: isinstance(x, str | PathLike) and bool(x), "the name of a file"),
+        nothing("not written"),
+    ] = None
+    progress: Annotated[bool | Progress | None, FLAG, CALLBACK, nothing("silent")] = None
+    random_state: Annotated[Any, SEED] = 0
 
     # What a method may do differently ----------------------------------------------------------------------------
 

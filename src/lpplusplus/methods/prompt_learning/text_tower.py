@@ -5,8 +5,6 @@ the tokens are embedded, for open_clip's own text transformers, whether they are
 `text` (`CustomTextCLIP`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...encoders.base import EncoderError

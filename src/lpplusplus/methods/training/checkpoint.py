@@ -1,13 +1,12 @@
-"""A training on disk, so that it can be interrupted after any epoch: safetensors and JSON, never pickled."""
-
-from __future__ import annotations
+"""A training in progress, and its file, so that it can be interrupted after any epoch. Nothing is pickled."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
@@ -15,9 +14,32 @@ import safetensors
 from ..._core import backend
 from ..._core.backend import Array
 from ..._core.files import atomic_write
-from .state import BestEpoch, TrainingState
+from ..._core.history import History
 
 KEY, VERSION = "lpplusplus-training", 1
+
+
+class BestEpoch(NamedTuple):
+    """The epoch with the most validation images right, the first of equals; none without validation data."""
+
+    hits: int = -1
+    epoch: int = 0
+    values: Sequence[Any] = ()
+    """The parameters after it."""
+
+
+@dataclass
+class TrainingState:
+    """What a checkpoint holds."""
+
+    parameters: list[Any]
+    optimiser: Any
+    order: Any
+    """The torch generator that shuffles the images."""
+    history: History
+    epoch: int = 0
+    """Epochs done."""
+    best: BestEpoch = field(default_factory=BestEpoch)
 
 
 class CheckpointError(ValueError):

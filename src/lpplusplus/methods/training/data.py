@@ -1,7 +1,5 @@
 """A task as torch tensors."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +19,7 @@ def require_torch(method: str) -> Any:
 
 
 def tensor(x: Array, device: Any = None, dtype: Any = None) -> Any:
-    """`x` as a tensor, by default where it is and of its own type."""
+    """`x` as a tensor; by default on the device and of the type that it has."""
     import torch
 
     x = x if backend.is_foreign(x) else torch.from_numpy(np.ascontiguousarray(x))
@@ -38,7 +36,7 @@ class TrainingData(NamedTuple):
     y_val: Any = None
 
     @classmethod
-    def of(cls, task: Task, *, unit: bool, device: Any = None, dtype: Any = None) -> TrainingData:
+    def of(cls, task: Task, *, unit: bool, device: Any = None, dtype: Any = None) -> "TrainingData":
         """The images of a task, scaled to unit length if `unit`, on a device."""
 
         def images(X: Array) -> Any:

@@ -1,19 +1,16 @@
 """The training loop: seeded, epoch by epoch, the best epoch kept."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
 
 from ..._core.history import History
 from ..._core.progress import Progress
-from .checkpoint import Checkpoint
+from .checkpoint import BestEpoch, Checkpoint, TrainingState
 from .data import TrainingData
 from .schedule import Schedule
-from .state import BestEpoch, TrainingState
 
-ONE_VIEW = "one view an image: every epoch sees the same embeddings"
+ONE_VIEW = "one view per image: every epoch sees the same embeddings"
 
 
 def finetune(

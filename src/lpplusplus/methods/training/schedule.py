@@ -1,7 +1,5 @@
 """How long and how fast to train."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

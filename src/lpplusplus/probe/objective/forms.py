@@ -12,15 +12,14 @@ def best_form(support: Support, evaluations: int) -> type[Objective]:
     """The form that takes fewer operations for `evaluations` losses with gradients, the Gram matrix included.
 
     >>> import numpy as np
-    >>> few = Support.of(np.ones((10, 512)), np.arange(10), 10, None)
+    >>> few = Support(np.ones((10, 512)), np.arange(10), 10, None)
     >>> best_form(few, 300).__name__
     'SpanObjective'
     """
     n, d, k = support.size, support.dim, support.n_classes
     primal = evaluations * 4 * n * d * k
-    gram = 2 * n * n * d if support.gram_of_all is None else 0
     # Products with the start and the text, which the primal form needs no extra pass for.
-    span = evaluations * 2 * n * n * k + gram + 4 * n * d * k
+    span = evaluations * 2 * n * n * k + 2 * n * n * d + 4 * n * d * k
     return PrimalObjective if primal <= span else SpanObjective
 
 

@@ -62,5 +62,5 @@ def _at(
     if bool(((y < 0) | (y >= n_classes)).any()):
         raise ValueError(f"y has labels from {int(y.min())} to {int(y.max())}, but W has {n_classes} rows, 0 to K - 1")
     text, alpha, intercept, W = (None if x is None else like(x, F, dtype=F.dtype) for x in (text, alpha, intercept, W))
-    objective = PrimalObjective(Support.of(F, y, n_classes, text), freeze=False)
+    objective = PrimalObjective(Support(F, y, n_classes, text), freeze=False)
     return objective, objective.at(Weights(W, alpha, intercept))

@@ -98,7 +98,7 @@ class PrimalObjective(Objective):
             if text is not None:
                 energy = backend.row_dots(self.team.matmul(text, moment), text)
             return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
-        F, _ = support.gathered
+        F = support.F
         if text is not None:
             scores = self.team.matmul(F, text.T)
             energy = backend.column_dots(scores, scores) / support.size

@@ -27,9 +27,9 @@ class SpanObjective(Objective):
         self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
     ) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        self._F, self._y = support.gathered
+        self._F, self._y = support.F, support.y
         self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates, the support first.
-        self._gram = support.gram / support.size
+        self._gram = self._F @ self._F.T / support.size
         if tracked is not None:
             xp = backend.namespace(tracked)
             self._rows = xp.concat([self._F, tracked])

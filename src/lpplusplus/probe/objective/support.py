@@ -12,31 +12,17 @@ from ..._core.threads import Team, rows_per_chunk
 
 @dataclass(frozen=True)
 class Support:
-    """Labelled images in working precision, with the names of their classes.
-
-    `rows` lists the half-open row ranges of `F` and `y` that belong to it, so that the folds of a cross-validation
-    share one array.
-    """
+    """Labelled images in working precision, with the names of their classes."""
 
     F: Array
     y: Array
     n_classes: int
     text: Array | None
-    rows: tuple[tuple[int, int], ...]
-    gram_of_all: Array | None = None
-    """F Fᵀ of all rows of `F`, not only of `rows`, where it has been computed already."""
-    moment_of_all: Array | None = None
-    """FᵀF of all rows of `F`, in the same way."""
 
-    @classmethod
-    def of(cls, F: Array, y: Array, n_classes: int, text: Array | None) -> Support:
-        """All rows of `F`."""
-        return cls(F, y, n_classes, text, ((0, F.shape[0]),))
-
-    @lazy
+    @property
     def size(self) -> int:
         """Number of examples N."""
-        return sum(stop - start for start, stop in self.rows)
+        return int(self.F.shape[0])
 
     @property
     def dim(self) -> int:
@@ -48,25 +34,7 @@ class Support:
         most = rows_per_chunk(self.n_classes)
         count = team.size * -(-self.size // (team.size * most))
         height = max(1, -(-self.size // count))
-        return [(low, min(low + height, stop)) for start, stop in self.rows for low in range(start, stop, height)]
-
-    @lazy
-    def gathered(self) -> tuple[Array, Array]:
-        """`F` and `y` of `rows` alone, as contiguous arrays."""
-        if len(self.rows) == 1:
-            ((start, stop),) = self.rows
-            return self.F[start:stop, :], self.y[start:stop]
-        xp = backend.namespace(self.F)
-        return (xp.concat([self.F[a:b, :] for a, b in self.rows]), xp.concat([self.y[a:b] for a, b in self.rows]))
-
-    @lazy
-    def gram(self) -> Array:
-        """F Fᵀ of `rows`, (N, N)."""
-        if self.gram_of_all is None:
-            F, _ = self.gathered
-            return F @ F.T
-        xp = backend.namespace(self.F)
-        return xp.concat([xp.concat([self.gram_of_all[a:b, c:d] for c, d in self.rows], axis=1) for a, b in self.rows])
+        return [(low, min(low + height, self.size)) for low in range(0, self.size, height)]
 
     @property
     def is_tall(self) -> bool:
@@ -74,21 +42,15 @@ class Support:
         return self.size >= self.dim
 
     def moment(self, team: Team) -> Array:
-        """FᵀF of `rows`, (D, D)."""
-        if self.moment_of_all is None:
-            return self._moment(self.rows, team)
-        edges = [0, *(edge for ends in self.rows for edge in ends), self.F.shape[0]]
-        return self.moment_of_all - self._moment(tuple(zip(edges[::2], edges[1::2], strict=True)), team)
+        """FᵀF, (D, D)."""
 
-    def _moment(self, rows: tuple[tuple[int, int], ...], team: Team) -> Array:
         def work(worker: int) -> Array:
-            blocks = (self.F[a:b, :][team.share(b - a, worker)] for a, b in rows)
-            return sum(block.T @ block for block in blocks)
+            block = self.F[team.share(self.size, worker)]
+            return block.T @ block
 
         return sum(team.map(work))
 
     @lazy
     def counts(self) -> Array:
         """Examples of each class, (K,) integers."""
-        xp = backend.namespace(self.y)
-        return sum(xp.bincount(self.y[a:b], minlength=self.n_classes) for a, b in self.rows)
+        return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes)

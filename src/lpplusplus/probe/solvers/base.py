@@ -35,6 +35,7 @@ RULES: dict[str, list[Rule]] = {
     "memory": [number(1, whole=True)],
     "tolerance": [number(0)],
     "direct": [FLAG],
+    "end_time": [number(0), nothing("the time that the updates reach")],
 }
 """What the parameters of the package's solvers may be."""
 
@@ -103,6 +104,10 @@ class Solver(ABC):
         `held_out` says that held-out loss decides when to stop, `only_the_end` that no earlier iterate is looked at.
         """
         return self
+
+    def until(self, time: float) -> Self | None:
+        """This solver with its end at `time`, where it can go there directly; else None."""
+        return None
 
     @abstractmethod
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:

@@ -24,7 +24,7 @@ from ..lipschitz import gamma_alpha, gamma_w, step_size
 from ..objective import Evaluation, Objective, Point
 from .base import LPP_UPDATES, Iterate, Observer, Solver
 
-FAR_UPDATES = 30_000
+FAR_UPDATES = 120_000
 """Budget where held-out loss decides when to stop."""
 LPP_TIME = LPP_UPDATES * 10 / 11
 """The time at which LP++ itself stops: its 300 updates without those on α."""
@@ -80,6 +80,8 @@ class Flow(Solver):
     tau_alpha: float = 16.0
     direct: bool = False
     """Whether only the end of the path is wanted; see `times`."""
+    end_time: float | None = None
+    """Time to stop at, in steps of 1/γ_w; None for the time that `updates` reach."""
 
     coordinates = "any"
     far_apart = True
@@ -87,7 +89,7 @@ class Flow(Solver):
     @property
     def end(self) -> float:
         """Time to stop at, in steps of 1/γ_w."""
-        return self.budget * self.cycle[0] / sum(self.cycle)
+        return self.budget * self.cycle[0] / sum(self.cycle) if self.end_time is None else self.end_time
 
     @property
     def evaluations(self) -> int:
@@ -102,6 +104,9 @@ class Flow(Solver):
         suitable = FAR_UPDATES if held_out else LPP_UPDATES * shots
         updates = suitable if self.updates is None else self.updates
         return replace(self, updates=updates, direct=self.direct or only_the_end)
+
+    def until(self, time: float) -> Flow:
+        return replace(self, end_time=time, direct=True)
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.moves_alpha and point.alpha is not None

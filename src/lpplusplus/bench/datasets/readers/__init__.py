@@ -11,6 +11,7 @@ LAYOUTS = (
     "imagenet_shift",
     "folder_per_class",
     "feature_file",
+    "clip_benchmark",
 )
 """Files of this folder; a catalog entry has the name in `reader`, with "-" for "_"."""
 

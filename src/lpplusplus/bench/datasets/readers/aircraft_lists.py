@@ -1,32 +1,26 @@
 """FGVC Aircraft's own lists: a file of class names, and for each split lines such as "1025794 707-320"."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..splits import PARTS, DatasetError, ImageSplits, Part
-from .base import Reader, lines, safe_path, table, text
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, lines, safe_path, table, text
 
 
-def read(entry: Entry, root: Path) -> ImageSplits:
+def read(entry: Description, root: Path) -> ImageSplits:
     """Read and check the lists, without looking for the images."""
     folder = root / entry.folder
     path = folder / entry.options["names"]
     labels = {name: label for label, (_, name) in enumerate(lines(path))}
     if len(labels) < 2 or len(labels) < len(lines(path)):
-        raise DatasetError(f"{path} must have two class names or more, one a line and all different.")
+        raise DatasetError(f"{path} must have two class names or more, one per line and all different.")
     parts = {name: _part(entry, folder, file, labels) for name, file in entry.options["lists"].items()}
     classes = tuple(labels)
     return ImageSplits(entry.name, classes, entry.renamed(classes), entry.templates, **parts)
 
 
-def _part(entry: Entry, folder: Path, file: str, known: dict[str, int]) -> Part:
+def _part(entry: Description, folder: Path, file: str, known: dict[str, int]) -> Part:
     files, labels = [], []
     for number, line in lines(folder / file):
         image, _, name = line.partition(" ")
@@ -40,7 +34,7 @@ def _part(entry: Entry, folder: Path, file: str, known: dict[str, int]) -> Part:
     return Part(folder / entry.options.get("images", "."), tuple(files), np.array(labels, np.intp))
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     options = entry.options
     if not {"train", "test"} <= options["lists"].keys() <= set(PARTS):
         raise DatasetError(f"{entry.name}: lists must name the files of train, test and, if there is one, val.")

@@ -1,20 +1,81 @@
-"""What a reader is, and what all readers need: checks of catalog values, and files below a folder, nowhere else."""
+"""What a reader is, and what all readers need: the description of a data set, checks of its values, safe paths."""
 
-from __future__ import annotations
-
+import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..splits import DatasetError, ImageSplits
 
-if TYPE_CHECKING:
-    from ..catalog import Entry
-
 Check: TypeAlias = Callable[[Any, str], object]
 """Raises `DatasetError` for a value that a key of a catalog entry cannot have; the text says where the value is."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an entry of a catalog says of a data set.
+
+    Attributes
+    ----------
+    name
+        Name of the data set in draws, results and plans.
+    title
+        Its name in tables.
+    folder
+        Where it is, below the root of all data sets.
+    reader
+        Its layout on disk, one of `READERS`.
+    templates
+        Prompts, with {} for the class name.
+    group
+        "paper", "shift", "features", or what a user's file says.
+    options
+        The reader's own keys.
+    classes, counts
+        Expected numbers of classes, and of images in each split; 0 and empty if not known.
+    rename
+        Better class names for some that the files have.
+    parent
+        The data set whose classifiers this one tests. Its templates are the default of this one's.
+    get, url
+        How to get the data, and where from.
+    """
+
+    name: str
+    title: str
+    folder: str
+    reader: str
+    templates: tuple[str, ...]
+    group: str = "own"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    classes: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    parent: str = ""
+    get: str = ""
+    url: str = ""
+
+    @property
+    def advice(self) -> str:
+        """How to get the data."""
+        return " ".join(part for part in (self.get, self.url and f"See {self.url}") if part)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all fields, which tells apart two descriptions under one name."""
+        values = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        # Results files have this digest, made when the class had another name.
+        return hashlib.sha256(f"DataSet({values})".encode()).hexdigest()
+
+    def below(self, place: str) -> str:
+        """A path in its folder, relative to the root of all data sets."""
+        return safe_path(f"{self.folder}/{place}", self.name)
+
+    def renamed(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Class names for prompts: `rename` applied, and spaces for underscores."""
+        return tuple(self.rename.get(name, name).replace("_", " ") for name in names)
 
 
 @dataclass(frozen=True)
@@ -38,8 +99,8 @@ class Reader:
 
     keys: Mapping[str, Check]
     required: tuple[str, ...]
-    needs: Callable[[Entry], list[tuple[str, ...]]]
-    read: Callable[[Entry, Path], ImageSplits] | None
+    needs: Callable[[Description], list[tuple[str, ...]]]
+    read: Callable[[Description, Path], ImageSplits] | None
     listed: bool = False
 
 

@@ -1,18 +1,12 @@
 """A catalog entry of published embeddings, with a file for each encoder; `..features` reads the file itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..splits import DatasetError
-from .base import Reader, safe_path, table, text
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, safe_path, table, text
 
 
-def feature_path(entry: Entry, root: Path, encoder: str | None) -> Path:
+def feature_path(entry: Description, root: Path, encoder: str | None) -> Path:
     """The file of an encoder; by default of the first."""
     files = entry.options["files"]
     if encoder is not None and encoder not in files:
@@ -21,11 +15,11 @@ def feature_path(entry: Entry, root: Path, encoder: str | None) -> Path:
     return root / entry.below(place)
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     if not entry.options["files"]:
         raise DatasetError(f"{entry.name}: files must name a file for each encoder.")
     return [(entry.below(place),) for place in entry.options["files"].values()]
 
 
 READER = Reader({"files": table(safe_path), "prompt": text}, ("files",), _needs, None)
-"""Keys: `files`, a file for each encoder; `prompt`, which of its prompts to take by default."""
+"""Keys: `files`, a file for each encoder; `prompt`, which of its prompts to take by default, "average" or "all"."""

@@ -1,21 +1,15 @@
 """A folder for each class: `<class>/*.jpg`, once, or below a folder for each split."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....images.sources import ImageSet, from_folder
 from ..splits import PARTS, DatasetError, ImageSplits, Part
-from .base import Reader, safe_path
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, safe_path
 
 
-def read(entry: Entry, root: Path) -> ImageSplits:
+def read(entry: Description, root: Path) -> ImageSplits:
     """All images below the class folders, which must be the same in every split; one pool if there are no splits."""
     folders = {name: root / entry.below(place) for name, place in _folders(entry).items()}
     found = {name: from_folder(folder, allow_empty=name == "val") for name, folder in folders.items()}
@@ -38,7 +32,7 @@ def _part(folder: Path, images: ImageSet) -> Part:
     return Part(folder, files, np.array(labels, np.intp))
 
 
-def _folders(entry: Entry) -> dict[str, str]:
+def _folders(entry: Description) -> dict[str, str]:
     options = entry.options
     given: dict[str, str] = {name: options[name] for name in PARTS if name in options}
     if not given:
@@ -48,7 +42,7 @@ def _folders(entry: Entry) -> dict[str, str]:
     return given
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     return [(entry.below(place),) for place in _folders(entry).values()]
 
 

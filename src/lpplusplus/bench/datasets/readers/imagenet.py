@@ -3,20 +3,14 @@
 `classnames.txt` has a line such as "n01440764 tench" for each class, in the order of the identifiers.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....images.sources.folders import EXTENSIONS
 from ..splits import DatasetError, ImageSplits, Part
-from .base import Reader, lines, listing, safe_path
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, lines, listing, safe_path
 
 NAMES = "classnames.txt"
 IDENTIFIER = re.compile(r"n\d{8}")
@@ -36,7 +30,7 @@ def read_names(path: Path) -> dict[str, str]:
     return names
 
 
-def read(entry: Entry, root: Path) -> ImageSplits:
+def read(entry: Description, root: Path) -> ImageSplits:
     """All classes of the list, with ImageNet's validation images as the test split."""
     folder = root / entry.folder
     names = read_names(folder / NAMES)
@@ -46,7 +40,7 @@ def read(entry: Entry, root: Path) -> ImageSplits:
     return splits_of(entry, classes, names, train=train, test=test)
 
 
-def splits_of(entry: Entry, classes: tuple[str, ...], names: dict[str, str], **parts: Part) -> ImageSplits:
+def splits_of(entry: Description, classes: tuple[str, ...], names: dict[str, str], **parts: Part) -> ImageSplits:
     """The splits of a data set whose classes are identifiers."""
     shown = entry.renamed(tuple(names[identifier] for identifier in classes))
     return ImageSplits(entry.name, classes, shown, entry.templates, **parts)
@@ -69,7 +63,7 @@ def images_of(where: Path, folders: dict[str, str]) -> Part:
     return Part(where, tuple(files), np.repeat(np.arange(len(counts), dtype=np.intp), counts))
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     return [(entry.below(place),) for place in (entry.options["train"], entry.options["test"], NAMES)]
 
 

@@ -1,19 +1,13 @@
 """Sets that test a classifier of ImageNet: a test split with ImageNet's classes, or some of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..splits import DatasetError, ImageSplits
-from .base import Reader, flag, listing, safe_path
+from .base import Description, Reader, flag, listing, safe_path
 from .imagenet import IDENTIFIER, NAMES, images_of, read_names, splits_of
 
-if TYPE_CHECKING:
-    from ..catalog import Entry
 
-
-def read(entry: Entry, root: Path) -> ImageSplits:
+def read(entry: Description, root: Path) -> ImageSplits:
     """The classes are those that have a folder."""
     names = read_names(next(file for place in _name_files(entry) if (file := root / place).is_file()))
     where = root / entry.folder / entry.options["images"]
@@ -34,12 +28,12 @@ def read(entry: Entry, root: Path) -> ImageSplits:
     return splits_of(entry, tuple(folders), names, test=images_of(where, folders))
 
 
-def _name_files(entry: Entry) -> tuple[str, ...]:
+def _name_files(entry: Description) -> tuple[str, ...]:
     """CoOp has a copy in each set's folder; the one of ImageNet does as well."""
     return (entry.below(NAMES), *([f"{entry.parent}/{NAMES}"] if entry.parent else []))
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     return [(entry.below(entry.options["images"]),), _name_files(entry)]
 
 

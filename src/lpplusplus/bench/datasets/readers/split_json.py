@@ -1,21 +1,16 @@
 """CoOp's split files: {"train": [["banded/banded_0133.jpg", 0, "banded"], …], "val": …, "test": …}."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..splits import PARTS, DatasetError, ImageSplits, Part
-from .base import Reader, read_text, safe_path
-
-if TYPE_CHECKING:
-    from ..catalog import Entry
+from .base import Description, Reader, read_text, safe_path
 
 
-def read(entry: Entry, root: Path) -> ImageSplits:
+def read(entry: Description, root: Path) -> ImageSplits:
     """Read and check the split file, without looking for the images."""
     folder = root / entry.folder
     path = folder / entry.options["split"]
@@ -62,7 +57,7 @@ def _part(entries: list[Any], images: Path, names: dict[int, str], where: str) -
     return Part(images, tuple(files), np.array(labels, np.intp))
 
 
-def _needs(entry: Entry) -> list[tuple[str, ...]]:
+def _needs(entry: Description) -> list[tuple[str, ...]]:
     images = entry.options.get("images", ".")
     return [(entry.below(images),), (entry.below(entry.options["split"]),)]
 

@@ -1,7 +1,5 @@
 """The benchmark as figures, one file per kind. Needs matplotlib; the rank diagram also needs autorank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Accuracy against time and against the number of shots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

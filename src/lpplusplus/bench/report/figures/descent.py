@@ -1,6 +1,4 @@
-"""Gradient descent and its learning rate, and what happens along a fit."""
-
-from __future__ import annotations
+"""Figures of gradient descent at several learning rates, and of the loss along a fit."""
 
 import json
 from collections.abc import Sequence
@@ -8,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....probe.solvers import SOLVERS, GradientDescent
 from ...results import Row
 from ..statistics import half_width, in_order, in_shots, on_sets, rate_of
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, label, method_styles, new_figure
@@ -173,7 +172,7 @@ def _mean_and_bar(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def _is_descent(row: Row) -> bool:
-    return row.cell.parameters.get("solver") == "gradient-descent"
+    return SOLVERS.get(str(row.cell.parameters.get("solver"))) is GradientDescent
 
 
 def _is_lipschitz(row: Row) -> bool:

@@ -4,8 +4,6 @@ Colours are Okabe and Ito's, which people with any kind of colour vision can tel
 of its own, the same in all figures. Sizes are for a phone's width.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

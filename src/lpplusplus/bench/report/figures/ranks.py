@@ -1,7 +1,5 @@
 """Mean ranks with a critical distance. Needs autorank."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Sequence

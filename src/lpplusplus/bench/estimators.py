@@ -1,0 +1,96 @@
+"""The estimators of a plan: methods of the package by name, and your own by import path, such as "mypackage:Mine"."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from .._core.registry import method
+
+DIGITS = 12
+"""Of the digest behind the name of an estimator of your own."""
+
+
+def named(estimator: str, folder: Path | None = None) -> str:
+    """The estimator as cells name it: one of your own with a digest of the file that defines it.
+
+    Results of a cell are those of that file; when it changes, the cell runs again. The name is imported, which runs the
+    module. Modules are found as Python finds them, and last in `folder`, that of the plan.
+
+    Raises
+    ------
+    ValueError
+        If there is no such estimator.
+
+    Examples
+    --------
+    >>> named("LPPlusPlus"), named("sklearn.svm:SVC").partition("@")[0]
+    ('LPPlusPlus', 'sklearn.svm:SVC')
+    """
+    if ":" not in estimator:
+        if method(estimator) is None:
+            raise ValueError(
+                f"lpplusplus has no estimator {estimator!r}; one of your own is named by its module and class, such as "
+                f"'mypackage:Mine'."
+            )
+        return estimator
+    if folder is not None and str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))  # Last, so that nothing there hides a package. Workers inherit it.
+    path = estimator.partition("@")[0]
+    return f"{path}@{source_digest(_imported(path))}"
+
+
+def find(estimator: str) -> Any:
+    """What makes the estimator: its class, or a function that returns one; None if the package has no such method."""
+    return _imported(estimator.partition("@")[0]) if ":" in estimator else method(estimator)
+
+
+def make(estimator: str, parameters: Mapping[str, Any], encoder: str = "") -> BaseEstimator:
+    """An estimator with these parameters; `encoder` is for methods that train through it."""
+    kind = find(named(estimator))
+    if ":" not in estimator:
+        model: BaseEstimator = kind() if kind.black_box else kind(encoder=encoder)
+        return model.set_params(**{key: tuple(v) if isinstance(v, list) else v for key, v in parameters.items()})
+    if estimator != named(estimator):
+        raise ValueError(f"the source of {estimator.partition('@')[0]} has changed while the plan ran: run it again.")
+    try:
+        model = kind(**parameters)
+    except TypeError as error:
+        raise ValueError(f"{estimator.partition('@')[0]} cannot be made: {error}.") from error
+    if not callable(getattr(model, "fit", None)) or not callable(getattr(model, "predict", None)):
+        raise ValueError(f"{estimator.partition('@')[0]} makes {type(model).__name__}, which has no fit and predict.")
+    return model
+
+
+def source_digest(kind: Any) -> str:
+    """A short digest of the file that defines a class or function; of its name where it has no file."""
+    try:
+        source = Path(inspect.getsourcefile(kind) or "").read_bytes()
+    except (OSError, TypeError):
+        source = f"{kind.__module__}:{kind.__qualname__}".encode()
+    return hashlib.sha256(source).hexdigest()[:DIGITS]
+
+
+@cache
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), name]):
+        raise ValueError(f"{path!r} is not of the form 'package.module:Name'.")
+    try:
+        found = getattr(import_module(module), name)
+    except ImportError as error:
+        remedy = "install it, or put its file beside the plan"
+        raise ValueError(f"{module} cannot be imported ({error}): {remedy}.") from error
+    except AttributeError:
+        raise ValueError(f"the module {module} has no {name}.") from None
+    if not callable(found):
+        raise ValueError(f"{path} is neither a class nor a function.")
+    return found

@@ -1,0 +1,135 @@
+"""Every method against one of them, task by task.
+
+Two methods that got the same images differ by less than two that got different ones: a difference is taken per task,
+and its standard error is that of the mean of these differences, std (ddof = 1) / √n over n tasks. A mean over shots is
+taken per seed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .statistics import Score, in_order, in_shots, keys_of, plan_name
+from .table import NOTHING, Column, Table, Value, duration, table_of
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one method from another over the tasks that both have, in points."""
+
+    mean: float
+    error: float | None
+    """Standard error; None for a single task."""
+    tasks: int
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f" ± {self.error:.1f}"
+        return f"{self.mean:+.1f}{error}".replace("-", "−")
+
+
+def difference(one: Sequence[Score], other: Sequence[Score]) -> Difference | None:
+    """Of the mean over these scores, such as those of several shots, seed by seed; None if no seed has all of them.
+
+    >>> a = Score("birds", "rn50", "A", 1, seeds=(1, 2), missing=(), accuracies=(80.0, 70.0))
+    >>> b = Score("birds", "rn50", "B", 1, seeds=(2, 1, 3), missing=(), accuracies=(71.0, 83.0, 50.0))
+    >>> print(difference([a], [b]))
+    −2.0 ± 1.0
+    """
+    if len(one) != len(other) or not one:
+        return None
+    known = [dict(zip(score.seeds, score.accuracies, strict=True)) for score in (*one, *other)]
+    seeds = [seed for seed in known[0] if all(seed in accuracies for accuracies in known)]
+    if not seeds:
+        return None
+    signs = [1] * len(one) + [-1] * len(other)
+    each = [sum(s * k[seed] for s, k in zip(signs, known, strict=True)) / len(one) for seed in seeds]
+    error = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
+    return Difference(float(np.mean(each)), error, len(each))
+
+
+def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
+    """A table of differences over all data sets and encoders, and one for each of them."""
+    scores = _named_as_planned(scores)
+    if against not in keys_of(scores, "method"):
+        raise ValueError(f"there are no results of {against!r}; methods with results: "
+                         f"{', '.join(in_order(keys_of(scores, 'method')))}.")  # fmt: skip
+    places = list(dict.fromkeys((one.dataset, one.backbone) for one in scores))
+    tables = [_overview(scores, places, against)] if len(places) > 1 else []
+    tables += [_place(scores, place, against) for place in places]
+    return [table for table in tables if table is not None]
+
+
+def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
+    """The scores by their plan's names: variants that stand for other data sets' protocols need no number here."""
+    variants: dict[tuple[str, str, str], set[str]] = {}
+    for one in scores:
+        if one.seeds:
+            variants.setdefault((one.dataset, one.backbone, plan_name(one.method)), set()).add(one.method)
+    alone = {place: len(names) == 1 for place, names in variants.items()}
+    return [
+        replace(one, method=plan_name(one.method))
+        if alone.get((one.dataset, one.backbone, plan_name(one.method)))
+        else one
+        for one in scores
+        if one.seeds
+    ]
+
+
+def _by_shots(scores: Sequence[Score], place: tuple[str, str], method: str) -> dict[int, Score]:
+    return {one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*place, method)}
+
+
+def _overview(scores: Sequence[Score], places: Sequence[tuple[str, str]], against: str) -> Table | None:
+    """Mean over shots: a row for each method, a column for each data set and encoder, and their mean."""
+    lines = []
+    for method in in_order(keys_of(scores, "method")):
+        line: dict[Column, Value] = {Column("Method"): method}
+        found = []
+        for place in places:
+            ours, theirs = (_by_shots(scores, place, name) for name in (method, against))
+            common = sorted(ours.keys() & theirs.keys())
+            gap = difference([ours[n] for n in common], [theirs[n] for n in common]) if ours else None
+            line[Column(", ".join(place))] = None if gap is None else "" if method == against else str(gap)
+            found.append(gap)
+        if all(gap is not None for gap in found) and method != against:
+            # The places are different tasks: their errors are independent.
+            gaps = [gap for gap in found if gap is not None]
+            errors = [gap.error for gap in gaps if gap.error is not None]
+            error = float(np.sqrt(np.sum(np.square(errors)))) / len(gaps) if len(errors) == len(gaps) else None
+            line[Column("all")] = str(Difference(float(np.mean([gap.mean for gap in gaps])), error, 0))
+        lines.append(line)
+    shots = sorted({one.shots for one in scores})
+    title = f"Difference from {against}, mean over {', '.join(map(str, shots))} shots"
+    return table_of("paired", title, lines, [READING])
+
+
+READING = (
+    "Points of accuracy, paired by task, ± the standard error of the difference. Fit: median seconds at most shots."
+)
+"""How to read these tables."""
+
+
+def _place(scores: Sequence[Score], place: tuple[str, str], against: str) -> Table | None:
+    """A row for each method: at each number of shots its accuracy, and its difference."""
+    reference = _by_shots(scores, place, against)
+    shots = sorted({one.shots for one in scores if (one.dataset, one.backbone) == place})
+    lines, fewer = [], dict[str, list[str]]()
+    for method in in_order(keys_of(scores, "method")):
+        ours = _by_shots(scores, place, method)
+        line: dict[Column, Value] = {Column("Method"): method}
+        for n in shots:
+            gap = difference([ours[n]], [reference[n]]) if n in ours and n in reference else None
+            beside = f" ({gap})" if gap is not None and method != against else ""
+            line[Column(in_shots(n))] = f"{ours[n].mean:.1f}{beside}" if n in ours else None
+            if gap is not None and gap.tasks < reference[n].tasks:
+                fewer.setdefault(method, []).append(f"{gap.tasks} at {in_shots(n)}")
+        last = ours[max(ours)].fit_seconds if ours else None
+        line[Column("fit")] = None if not ours else NOTHING if last is None else duration(last)
+        lines.append(line)
+    tasks = max((one.tasks for one in reference.values()), default=0)
+    notes = [f"Mean of {tasks} tasks."] + [f"{method}: tasks {', '.join(at)}." for method, at in fewer.items()]
+    title = f"{', '.join(place)}: accuracy (difference from {against})"
+    return table_of("paired " + " ".join(place), title, lines, notes)

@@ -1,0 +1,221 @@
+"""What the page shows, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import __version__
+from ..._core.progress import Progress
+from ..._core.text import plain
+from .. import words
+from ..embeddings import Embeddings
+from ..evaluation import Answers, Scores
+from ..insight import Insight, folds_of
+from ..learning_curve import BOTH, EXAMPLES, NAMES, held_out_curve
+from .thumbnails import thumbnail
+
+if TYPE_CHECKING:
+    from ..classifier import ImageClassifier
+
+MOST_MISTAKES = 60
+"""Photos in the gallery of mistakes."""
+LARGEST_MATRIX = 40
+"""Classes in the confusion matrix; of more, those with the most mistakes."""
+MOST_CLASSES = 400
+"""Lines of the table of classes."""
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 44, 34
+"""Of the curve, and its margins."""
+_SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A photo of the page."""
+
+    picture: str | None
+    name: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A part of the confusion matrix: labels, rows of numbers, and how dark each cell is."""
+
+    labels: list[str]
+    rows: list[list[tuple[int, int]]]
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method's accuracy by number of examples: points in pixels, and what they say."""
+
+    name: str
+    key: str
+    points: list[tuple[float, float]]
+    values: list[str]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The learning curve."""
+
+    shots: list[tuple[float, int]]
+    levels: list[tuple[float, int]]
+    lines: list[Line]
+
+
+@dataclass
+class Content:
+    """Everything that the template shows."""
+
+    title: str
+    facts: list[tuple[str, str]]
+    warning: str = ""
+    scores: Scores | None = None
+    measured: str = ""
+    sentences: Sequence[str] = ()
+    advice: Sequence[tuple[str, str]] = ()
+    mistakes: list[Photo] = field(default_factory=list)
+    mistakes_in_all: int = 0
+    doubts: list[Photo] = field(default_factory=list)
+    twins: list[tuple[Photo, Photo]] = field(default_factory=list)
+    matrix: Matrix | None = None
+    curve: Curve | None = None
+    classes: list[Any] = field(default_factory=list)
+    classes_left_out: int = 0
+
+
+def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | None, progress: Progress | None) -> str:
+    """The page about a training: what was answered about images that were held out."""
+    support = clf.support_
+    content = Content(
+        "What was learned", _facts(clf), advice=words.advice(insight, words.short), sentences=words.summary(insight)
+    )
+    row = {path: i for i, path in enumerate(support.paths)}
+    content.doubts = [
+        _photo(support, row[one.path], f"{one.label}?", f"looks like {one.answer} ({words.percent(one.probability)})")
+        for one in insight.mislabelled
+    ]
+    content.twins = [
+        (_photo(support, row[one.first], one.first_label), _photo(support, row[one.second], one.second_label))
+        for one in insight.twins
+    ]
+    if insight.copies and answers is not None:
+        content.warning = words.seen_before(insight.copies, len(answers.images))
+    if answers is None:
+        content.measured = "Accuracy was not measured: a class has too few images to hold one back."
+        return _render(content)
+    content.measured = {"validation": "Measured on the validation images."}.get(
+        insight.measured,
+        f"Measured by {insight.measured}: each image was asked about by a classifier that had not seen it.",
+    )
+    _show(content, answers, answers.scores())
+    if insight.measured != "validation":
+        content.curve = _curve(*held_out_curve(support, clf.class_text_, folds_of(support), progress))
+    return _render(content)
+
+
+def evaluation_page(clf: ImageClassifier, answers: Answers, scores: Scores, progress: Progress | None) -> str:
+    """The page about an evaluation."""
+    content = Content("How good it is", _facts(clf), sentences=words.evaluated(scores))
+    if scores.trained_on:
+        content.warning = words.seen_before(scores.trained_on, scores.images)
+    content.measured = f"Measured on {scores.images} labelled images."
+    _show(content, answers, scores, progress)
+    return _render(content)
+
+
+def _facts(clf: ImageClassifier) -> list[tuple[str, str]]:
+    facts = [("classes", str(len(clf.classes_))), ("method", type(clf.classifier_).__name__)]
+    if hasattr(clf, "support_"):
+        facts.insert(0, ("trained on", f"{len(clf.support_)} images"))
+    if clf.origin_ is not None:
+        facts += [("encoder", clf.origin_.spec), ("in sentences such as", clf._prompts[0])]
+    return [*facts, ("made by", f"lpplusplus {__version__}")]
+
+
+def _show(content: Content, answers: Answers, scores: Scores, progress: Progress | None = None) -> None:
+    """Fill in what a comparison with labels shows."""
+    content.scores = scores
+    content.matrix = _matrix(scores)
+    ranked = sorted(scores.classes, key=lambda score: 2.0 if score.recall is None else score.recall)
+    content.classes, content.classes_left_out = ranked[:MOST_CLASSES], max(0, len(ranked) - MOST_CLASSES)
+    truth, said = answers.truth, answers.probabilities
+    best = said.argmax(axis=1)
+    wrong = np.flatnonzero(best != truth)
+    surest = wrong[np.argsort(-said[wrong, best[wrong]], kind="stable")]
+    content.mistakes_in_all = len(wrong)
+    for done, i in enumerate(surest[:MOST_MISTAKES].tolist(), 1):
+        taken = f"taken for {answers.classes[best[i]]} ({words.percent(float(said[i, best[i]]))})"
+        own = f"own class {words.percent(float(said[i, truth[i]]))}"
+        content.mistakes.append(_photo(answers.images, i, answers.classes[truth[i]], taken, own))
+        if progress is not None:
+            progress(done, min(len(wrong), MOST_MISTAKES))
+
+
+def _photo(images: Embeddings, row: int, *lines: str) -> Photo:
+    return Photo(thumbnail(images, row), words.short(images.paths[row]), lines)
+
+
+def _matrix(scores: Scores) -> Matrix | None:
+    """Of the classes with the most mistakes, in their usual order; None if there are no mistakes."""
+    counts = scores.confusion
+    errors = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
+    if not errors.any():
+        return None
+    chosen = np.sort(np.argsort(-errors, kind="stable")[:LARGEST_MATRIX])
+    part: NDArray[np.int64] = counts[np.ix_(chosen, chosen)]
+    shade = np.round(100 * part / np.maximum(counts[chosen].sum(axis=1, keepdims=True), 1)).astype(int)
+    return Matrix(
+        [scores.classes[i].label for i in chosen],
+        [list(zip(row.tolist(), dark.tolist(), strict=True)) for row, dark in zip(part, shade, strict=True)],
+        len(counts) - len(chosen),
+    )
+
+
+def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> Curve:
+    """Accuracy by number of examples per class, on a logarithmic axis."""
+    wide, high = _WIDTH - _LEFT - 16, _HEIGHT - _BOTTOM - 12
+    reach = max(np.log2(shots[-1]), 1.0)
+
+    def x(count: int) -> float:
+        return float(round(_LEFT + wide * np.log2(count) / reach, 1))
+
+    def y(part: float) -> float:
+        return float(round(12 + high * (1 - part), 1))
+
+    lines = [
+        Line(
+            _SHORT[name],
+            f"line{number}",
+            [(x(count), y(part)) for count, part in zip(shots, parts, strict=True)],
+            [words.percent(part) for part in parts],
+        )
+        for number, (name, parts) in enumerate(accuracy.items())
+    ]
+    return Curve([(x(count), count) for count in shots], [(y(part / 100), part) for part in range(0, 101, 25)], lines)
+
+
+def _render(content: Content) -> str:
+    """Fill in the template. Every value is escaped; control characters, which could reorder a line, are shown."""
+    try:
+        from jinja2 import Environment, FileSystemLoader
+        from markupsafe import Markup, escape
+    except ImportError as error:
+        raise ImportError('a report needs Jinja2: pip install "lpplusplus[images]".') from error
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else escape(plain(value).replace(" %", "\u00a0%")),
+    )
+    size = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM}
+    return environment.get_template("page.html").render(content=content, size=size, percent=words.percent)

@@ -1,0 +1,111 @@
+"""A zip file of images, read in memory. Nothing is unpacked to disk, so no name in it decides where anything goes."""
+
+from __future__ import annotations
+
+import re
+import weakref
+import zipfile
+from collections.abc import Hashable, Iterable
+from os import PathLike
+from pathlib import Path
+
+from ..errors import SourceError, shown
+from .arrays import FREELY_UNPACKED, MOST_PACKED
+from .folders import PartName, Tree, from_tree
+from .image_set import ImageSet, Item
+from .zipped_file import ZippedFile
+
+MOST_MEMBERS = 200_000
+DEEPEST = 32
+"""Folders in folders."""
+_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Ways of packing whose unpacking stops where it is told to."""
+
+
+def from_zip(
+    path: str | PathLike[str], *, labels: bool = True, allow_empty: bool = False, part: PartName | None = None
+) -> ImageSet:
+    """Images in a zip file, as `from_folder` reads them below a folder; a single folder around all is passed over.
+
+    Refused as a whole: encrypted archives, names that lead out of the archive, more than `MOST_MEMBERS` files, and
+    contents that are many times larger than the archive. Zip files inside are not opened.
+    """
+    path = Path(path)
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+    try:
+        archive = zipfile.ZipFile(file)
+        weakref.finalize(archive, file.close)
+        members = archive.infolist()
+    except Exception as error:  # zipfile raises anything on malformed content.
+        file.close()
+        raise SourceError(f"{path} is damaged, or no zip file ({shown(str(error))}): make it again.") from error
+    _check(path, members)
+    tree = _ZipTree(path, archive, members)
+    return from_tree(path, tree, labels=labels, allow_empty=allow_empty, part=part, wrapped=True)
+
+
+def _check(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse what nobody's photos look like, before anything is unpacked."""
+    if len(members) > MOST_MEMBERS:
+        raise SourceError(f"{path} has {len(members):,} files, more than {MOST_MEMBERS:,}: unzip it, name the folder.")
+    total, packed = sum(member.file_size for member in members), path.stat().st_size
+    if total > max(FREELY_UNPACKED, MOST_PACKED * packed):
+        raise SourceError(
+            f"{path} has {packed:,} bytes, but would take {total:,} unpacked: that is no archive of photos. If it is, "
+            f"unzip it and name the folder."
+        )
+    for member in members:
+        parts = _parts(member)
+        if ".." in parts or re.match(r"[/\\]|[A-Za-z]:", member.filename):
+            raise SourceError(f"{path} has the name {shown(member.filename)}, which leads out of it: make it again.")
+        if len(parts) > DEEPEST:
+            raise SourceError(f"{path} has more than {DEEPEST} folders in folders, at {shown(member.filename)}.")
+        if member.flag_bits & 1:
+            raise SourceError(f"{path} is encrypted ({shown(member.filename)}): unzip it, and name the folder.")
+        if member.compress_type not in _KINDS:
+            raise SourceError(
+                f"{path} is packed in a way that is not read here ({shown(member.filename)}): make it with plain zip."
+            )
+
+
+def _parts(member: zipfile.ZipInfo) -> list[str]:
+    """Names of folders and file; some programs write "\\" between them."""
+    return [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+class _ZipTree(Tree):
+    """The folders of an archive."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
+        super().__init__()
+        self._inside: dict[Path, dict[str, ZippedFile | None]] = {path: {}}
+        for member in members:
+            *folders, name = _parts(member) or ["__MACOSX"]
+            if folders[:1] == ["__MACOSX"] or name == "__MACOSX":  # What macOS adds: icons that end in .jpg.
+                continue
+            place = path
+            for folder in [*folders, name] if member.is_dir() else folders:
+                self._inside[place][folder] = None
+                place = place / folder
+                self._inside.setdefault(place, {})
+            if not member.is_dir():  # Of two with one name the last, as if it was unpacked; never instead of a folder.
+                inside = self._inside[place]
+                if inside.get(name, member) is not None:
+                    inside[name] = ZippedFile(archive, member, place / name)
+
+    def again(self) -> Tree:
+        tree = _ZipTree.__new__(_ZipTree)
+        Tree.__init__(tree)
+        tree._inside = self._inside
+        return tree
+
+    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
+        return [
+            (name, item is None, folder / name if item is None else item) for name, item in self._inside[folder].items()
+        ]
+
+    def identity(self, folder: Path) -> Hashable:
+        return folder

@@ -1,0 +1,97 @@
+"""Classes as Gaussians with one covariance, and their scores with each image left out, in closed form.
+
+Samples x of class k scatter about the mean μ_k. With S = Σ (x - μ_y)(x - μ_y)ᵀ over all n samples in D dimensions,
+
+    score_k(f) = f·Pμ_k - μ_k·Pμ_k / 2,   P = D (S + r I)⁻¹,   r = tr(S) / (n - 1)
+
+P estimates the inverse covariance where there are fewer samples than dimensions (Kubokawa and Srivastava, 2008). Where
+no class has two samples, S = 0 says nothing, and P = D·I. A class without samples has the mean of the others' means.
+
+Everything is computed in the eigenvectors of S within the span of the samples. There, S without an image is a diagonal
+less a matrix of rank one, so that its inverse is known (Sherman and Morrison), and another r costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import backend
+from .._core.backend import Array
+
+
+class Gaussians:
+    """The fitted classes.
+
+    Parameters
+    ----------
+    X : (n, D)
+        Samples. The first are the images; others may follow, which are never left out.
+    y : (n,)
+        Their classes.
+    n_classes : int
+    """
+
+    def __init__(self, X: Array, y: Array, n_classes: int) -> None:
+        xp = backend.namespace(X)
+        self._dtype = X.dtype
+        X = backend.cast(X, backend.wide_dtype(X))
+        self._y, (self._n, self._dim) = y, X.shape
+        self._counts = backend.sum_by_class(xp.ones_like(X[:, :1]), y, n_classes)[:, 0]
+        known = self._counts > 0
+        means = backend.sum_by_class(X, y, n_classes) / xp.where(known, self._counts, 1.0)[:, None]
+        means = xp.where(known[:, None], means, xp.sum(means, axis=0)[None, :] / xp.sum(backend.cast(known, X.dtype)))
+        self._basis = xp.linalg.qr(X.T)[0] if self._n < self._dim else None
+        if self._basis is not None:
+            X, means = X @ self._basis, means @ self._basis
+        centred = X - means[y]
+        values, self._vectors = xp.linalg.eigh(centred.T @ centred)
+        self._values = xp.where(values > 0, values, xp.zeros_like(values))
+        self._centred, self._means = centred @ self._vectors, means @ self._vectors
+        self._squares = backend.row_dots(self._centred, self._centred)
+        self._trace = float(xp.sum(self._squares))
+        self._nothing = self._n * float(xp.finfo(X.dtype).eps)
+        """A trace this small is rounding."""
+
+    def linear(self) -> tuple[Array, Array]:
+        """Pμ_k, (K, D), and -μ_k·Pμ_k / 2, (K,)."""
+        if self._trace <= self._nothing:
+            scaled = self._dim * self._means
+        else:
+            scaled = self._dim * self._means / (self._values + self._trace / (self._n - 1))
+        bias = -backend.row_dots(scaled, self._means) / 2
+        weights = scaled @ self._vectors.T
+        if self._basis is not None:
+            weights = weights @ self._basis.T
+        return backend.cast(weights, self._dtype), backend.cast(bias, self._dtype)
+
+    def left_out(self, images: int) -> tuple[Array, Array]:
+        """Which of the first `images` samples can be left out, and the scores of those, each without itself, (m, K).
+
+        An image can be left out if its class keeps another image and two samples in all. Otherwise its class would be
+        the only one without scatter, which is not what later images meet.
+        """
+        xp = backend.namespace(self._centred)
+        y = self._y[:images]
+        n = self._counts[y]
+        factor = n / xp.where(n > 1, n - 1, 1.0)
+        trace = self._trace - factor * self._squares[:images]
+        ones = xp.ones_like(self._squares[:images])[:, None]
+        shots = backend.sum_by_class(ones, y, self._counts.shape[0])[:, 0][y]
+        rows = xp.nonzero((shots > 1) & (n > 2) & (trace > self._nothing))[0]
+        return rows, backend.cast(self._scores_without(rows, n[rows], factor[rows], trace[rows]), self._dtype)
+
+    def _scores_without(self, rows: Array, n: Array, factor: Array, trace: Array) -> Any:
+        z, own = self._centred[rows, :], self._y[rows]
+        f = z + self._means[own]
+        inverse = 1 / (self._values[None, :] + (trace / max(1, self._n - 2))[:, None])  # Of the diagonal, per image.
+        zz, fz = (backend.row_dots(part * inverse, z) for part in (z, f))
+        update = factor / (1 - factor * zz)
+        z_means = (z * inverse) @ self._means.T
+        f_means = (f * inverse) @ self._means.T + (update * fz)[:, None] * z_means
+        squares = inverse @ (self._means**2).T + update[:, None] * z_means**2
+        # The class's own mean moves away from the image by z / (n - 1).
+        grown = 1 + update * zz
+        each = backend.arange(z, z.shape[0])
+        squares[each, own] += (zz / (n - 1) - 2 * z_means[each, own]) * grown / (n - 1)
+        f_means[each, own] -= fz * grown / (n - 1)
+        return self._dim * (f_means - squares / 2)

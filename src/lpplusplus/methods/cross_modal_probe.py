@@ -1,0 +1,220 @@
+"""Cross-modal probe: a linear head for which class names are training samples like images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .._core import backend
+from .._core.backend import Array
+from .._core.parameters import CALLBACK, SEED, Rule, nothing, number, several
+from .._core.progress import Progress
+from .._core.seeds import generator
+from .._core.softmax import softmax
+from .._core.task import Task
+from ._text_based import TextBased
+
+WARM_UP, FIRST_RATE = 50, 1e-5
+"""Iterations in which the rate rises, and the rate of the first."""
+CHECK = 100
+"""Iterations between two looks at the validation data."""
+MOMENTS, EPS = (0.9, 0.999), 1e-8
+"""Adam's own constants."""
+
+
+class _Best(NamedTuple):
+    hits: int
+    iteration: int
+    setting: tuple[int, float, float]
+    weights: Array
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CrossModalProbe(TextBased):
+    """A linear head 100·f·w_k from the names, trained on images and names alike: half of each batch are names.
+
+    AdamW for 12 800 iterations; the rate rises for 50 and then falls along a cosine. With validation data every batch
+    size, learning rate and weight decay is tried, and the weights are kept with the best validation accuracy in any of
+    them, looked at every 100 iterations; the first of equals. Without them, the last value of each list is used to the
+    last iteration. Each prompt of a class is a sample, and so is the mean of an image's views. Without `text`, the mean
+    image of each class stands in for its name.
+
+    The settings of one batch size are trained together, in numpy or on the tensors' device. At these rates weight decay
+    shrinks the weights by six percent at most, so `weight_decays=(0.01,)` gives nearly the same in a third of the time.
+
+    Parameters
+    ----------
+    batch_sizes, learning_rates, weight_decays : tuples
+        Values to try. A batch has at most as many images as there are, and as many names.
+    iterations : int
+    logit_scale : float
+        Factor of the products.
+    progress : callable, optional
+        Called as `progress(done, total)` every 100 iterations. Not saved.
+    random_state : int, Generator, RandomState or None
+        Order of the batches.
+
+    Attributes
+    ----------
+    coef_ : (K, D) array
+        logit_scale · w_k.
+    iteration_, batch_size_ : int
+    learning_rate_, weight_decay_ : float
+        Those of the weights that were kept.
+    history_ : History
+        Columns batch_size, learning_rate, weight_decay, iteration, loss (of that batch) and validation_accuracy.
+
+    References
+    ----------
+    Lin et al., Multimodality helps unimodality: cross-modal few-shot learning with multimodal models, CVPR 2023.
+
+    Examples
+    --------
+    >>> from lpplusplus import CrossModalProbe
+    >>> images = [[1.0, 0.1], [0.9, 0.3], [0.1, 1.0], [0.3, 0.9]]
+    >>> model = CrossModalProbe(iterations=300).fit(images, ["cat", "cat", "dog", "dog"], text=[[3.0, 1.0], [1.0, 3.0]])
+    >>> model.predict([[0.8, 0.2]]), model.iteration_
+    (array(['cat'], dtype='<U3'), 300)
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        "batch_sizes": [several(number(2, whole=True))],
+        **TextBased.parameter_rules,
+        "learning_rates": [several(number(0, open=True))],
+        "weight_decays": [several(number(0))],
+        "iterations": [number(0, whole=True)],
+        "progress": [CALLBACK, nothing("silent")],
+        "random_state": [SEED],
+    }
+    fitted_scalars: ClassVar[dict[str, str]] = {
+        "iteration_": "number",
+        "batch_size_": "number",
+        "learning_rate_": "number",
+        "weight_decay_": "number",
+    }
+    normalize = True
+
+    batch_sizes: tuple[int, ...] = (8, 32)
+    learning_rates: tuple[float, ...] = (1e-3, 1e-4)
+    weight_decays: tuple[float, ...] = (0.0, 0.01, 1e-4)
+    iterations: int = 12_800
+    progress: Progress | None = None
+    random_state: Any = 0
+
+    def _fit_task(self, task: Task) -> None:
+        self._set_text(task)
+        chosen = slice(-1, None) if task.X_val is None else slice(None)
+        batch_sizes = self.batch_sizes[chosen]
+        pairs = list(product(self.learning_rates[chosen], self.weight_decays[chosen]))
+        done, rng = 0, generator(self.random_state)
+        best = _Best(-1, 0, (batch_sizes[-1], *pairs[-1]), self.coef_ / float(self.logit_scale))
+        for batch_size in batch_sizes:
+            for iteration, losses, weights in self._train(task, batch_size, pairs, rng):
+                hits = self._hits(task, weights)
+                for i, pair in enumerate(pairs):
+                    self.history_.add(batch_size=batch_size, learning_rate=pair[0], weight_decay=pair[1])
+                    self.history_.add(iteration=iteration, loss=losses[i])
+                    if task.y_val is not None:
+                        self.history_.add(validation_accuracy=hits[i] / task.y_val.shape[0])
+                    if task.y_val is None or hits[i] > best.hits:
+                        best = _Best(hits[i], iteration, (batch_size, *pair), backend.copy(weights[i]))
+                if self.progress is not None:
+                    self.progress(done + iteration, self.iterations * len(batch_sizes))
+            done += self.iterations
+        self.iteration_, (self.batch_size_, self.learning_rate_, self.weight_decay_) = best.iteration, best.setting
+        self.coef_ = float(self.logit_scale) * best.weights
+        self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
+
+    def _train(
+        self, task: Task, batch_size: int, pairs: list[tuple[float, float]], rng: np.random.Generator
+    ) -> Iterator[tuple[int, list[float], Array]]:
+        """Train a head for each pair of rate and decay; now and then, the iteration, losses and weights (G, K, D)."""
+        xp = backend.namespace(task.X)
+        names, classes = self._name_samples(task)
+        X, y = xp.concat([backend.unit_rows(task.X), names]), xp.concat([task.y, classes])
+        (N, D), K, G, scale = task.X.shape, task.n_classes, len(pairs), float(self.logit_scale)
+        half = batch_size // 2
+        streams = _shuffled(rng, N, batch_size - half, 0), _shuffled(rng, names.shape[0], half, N)
+        heads = _AdamW(xp.concat([self.coef_[None, :, :] / scale] * G), pairs, self.iterations)
+        for done in range(1, self.iterations + 1):
+            rows = backend.like(np.concatenate([next(stream) for stream in streams]), y)
+            B, n = X[rows, :], rows.shape[0]
+            z = scale * (B @ heads.weights.reshape(-1, D).T).reshape(n * G, K)  # A row for each sample and head.
+            each, own = backend.arange(z, n * G), xp.repeat(y[rows], G)
+            right = z[each, own]
+            normaliser = softmax(z, out=z)
+            z[each, own] -= 1
+            heads.step((z.reshape(n, -1).T @ B * (scale / n)).reshape(G, K, D))
+            if done % CHECK == 0 or done == self.iterations:
+                losses = normaliser[:, 0] - right
+                yield done, [float(loss) for loss in xp.mean(losses.reshape(n, G), axis=0)], heads.weights
+
+    def _name_samples(self, task: Task) -> tuple[Array, Array]:
+        """The names, or all prompts, and their classes."""
+        names = backend.unit_rows(self.coef_) if task.prompts is None else task.prompts.reshape(-1, task.X.shape[1])
+        classes = backend.arange(task.y, task.n_classes)
+        repeated = backend.namespace(task.y).concat([classes] * (names.shape[0] // task.n_classes))
+        kept = backend.squared_lengths(names) > 0  # Zeros stand where a class has fewer prompts than another.
+        return names[kept], repeated[kept]
+
+    def _hits(self, task: Task, weights: Array) -> list[int]:
+        """Number of validation images that each head gets right; 0 without any."""
+        if task.X_val is None:
+            return [0] * weights.shape[0]
+        F = backend.unit_rows(task.X_val)
+        return [int(((F @ head.T).argmax(1) == task.y_val).sum()) for head in weights]
+
+    def _count_parameters(self) -> int:
+        return math.prod(self.coef_.shape)
+
+
+class _AdamW:
+    """AdamW on several heads at once, each with a rate and a decay of its own; the schedule included."""
+
+    def __init__(self, weights: Array, pairs: list[tuple[float, float]], iterations: int) -> None:
+        self.weights, self._pairs, self._iterations, self._done = weights, pairs, iterations, 0
+        self._mean, self._square, self._room = (backend.zeros(weights, tuple(weights.shape)) for _ in range(3))
+
+    def step(self, gradient: Array) -> None:
+        """Move the heads; `gradient` (G, K, D) is overwritten."""
+        xp, (first, second) = backend.namespace(gradient), MOMENTS
+        self._done += 1
+        self._mean *= first
+        xp.multiply(gradient, 1 - first, out=self._room)
+        self._mean += self._room
+        self._square *= second
+        gradient *= gradient
+        gradient *= 1 - second
+        self._square += gradient
+        # step = m / (1 - first^t) / (√(v / (1 - second^t)) + eps), with both corrections outside of the arrays.
+        spread = math.sqrt(1 - second**self._done)
+        xp.sqrt(self._square, out=self._room)
+        self._room += EPS * spread
+        xp.divide(self._mean, self._room, out=self._room)
+        for head, move, (rate, decay) in zip(self.weights, self._room, self._pairs, strict=True):
+            now = rate_at(self._done - 1, rate, self._iterations)
+            head *= 1 - now * decay
+            move *= now * spread / (1 - first**self._done)
+            head -= move
+
+
+def rate_at(iteration: int, rate: float, iterations: int) -> float:
+    """The learning rate of an iteration, counted from 0: it rises for 50, then falls along a cosine."""
+    if iteration == 0:
+        return FIRST_RATE
+    if iteration < WARM_UP:
+        return rate * iteration / WARM_UP
+    return rate * (1 + math.cos(math.pi * (iteration - WARM_UP) / iterations)) / 2
+
+
+def _shuffled(rng: np.random.Generator, n: int, size: int, offset: int) -> Iterator[np.ndarray[Any, Any]]:
+    """Batches of `size` of the numbers offset … offset + n - 1, shuffled anew when too few are left."""
+    size = min(n, size)
+    while True:
+        order = offset + rng.permutation(n)
+        yield from order[: n - n % size].reshape(-1, size)

@@ -1,0 +1,141 @@
+"""TIMO: images weigh the prompts of their class, and prompts join the images in GDA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .._core import backend
+from .._core.backend import Array
+from .._core.parameters import FLAG, Rule, nothing, number
+from .._core.task import Task
+from ._gaussians import Gaussians
+from ._held_out import choose
+from .gda import GDA
+
+GAMMAS = tuple(range(5, 101, 5))
+"""Values of γ to choose from."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TIMO(GDA):
+    """Training-free, for several prompts per class: `text` of shape (P, K, D) or a list per class.
+
+    The name of a class is a mean of its prompts, weighted by softmax(γ cos) of their cosines with the class's mean
+    image. The β prompts with the highest cosines, each scaled by its cosine, are samples of their class beside the
+    images in `GDA`. With one prompt and β = 0 it is GDA.
+
+    α is chosen as in `GDA`. Without validation data, the name of a class is then taken without the image that is left
+    out, too; the prompts that serve as samples are not weighed anew. Without `text`, it is GDA.
+
+    Parameters
+    ----------
+    gamma : float
+        γ, how much the images decide; 0 is the plain mean.
+    beta : int, optional
+        β, by default all P.
+    search : bool
+        TIMO-S: choose γ from 5, 10, … 100 by the names alone, then β from 0, 1, 2, 4, … P together with α, on the
+        validation data. Without them, γ and β stay as given.
+    alpha, logit_scale
+        As in `GDA`.
+
+    Attributes
+    ----------
+    coef_ : (K, D) array
+    intercept_ : (K,) array
+    text_ : (K, D) array or None
+        The weighted names.
+    alpha_, gamma_ : float
+    beta_ : int
+    history_ : History
+        Columns held_out_accuracy and held_out_loss, one entry for each setting that was tried.
+
+    References
+    ----------
+    Li et al., Text and image are mutually beneficial: enhancing training-free few-shot classification with CLIP, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lpplusplus import TIMO
+    >>> images = [[1.0, 0.1], [0.9, 0.3], [0.1, 1.0], [0.3, 0.9]]
+    >>> text = np.array([[[3.0, 1.0], [1.0, 3.0]], [[2.0, 1.0], [0.0, 1.0]]])  # two prompts, two classes
+    >>> model = TIMO().fit(images, ["cat", "cat", "dog", "dog"], text=text)
+    >>> model.predict([[0.8, 0.2]]), model.beta_
+    (array(['cat'], dtype='<U3'), 2)
+    """
+
+    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
+        "gamma": [number(0)],
+        "beta": [number(0, whole=True), nothing("all prompts")],
+        "search": [FLAG],
+        **GDA.parameter_rules,
+    }
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number", "gamma_": "number", "beta_": "number"}
+
+    gamma: float = 50.0
+    beta: int | None = None
+    search: bool = False
+
+    def _fit_task(self, task: Task) -> None:
+        self._set_text(task)
+        self.gamma_, self.beta_ = float(self.gamma), 0
+        if task.text is None:
+            super()._fit_task(task)
+            return
+        xp, F = backend.namespace(task.X), backend.unit_rows(task.X)
+        prompts = task.text[None, :, :] if task.prompts is None else task.prompts
+        sums = backend.sum_by_class(F, task.y, task.n_classes)
+        cosines = xp.sum(prompts * backend.unit_rows(sums)[None, :, :], axis=2)
+        betas = [prompts.shape[0] if self.beta is None else min(int(self.beta), prompts.shape[0])]
+        if self.search and task.X_val is None:
+            self.history_.note("no validation data: γ and β stay as given")
+        elif self.search:
+            self.gamma_ = self._best_gamma(task, prompts, cosines)
+            betas = [0, *(2**j for j in range(prompts.shape[0].bit_length()))]
+            betas = sorted({min(beta, prompts.shape[0]) for beta in [*betas, prompts.shape[0]]})
+        self.text_ = weighted(prompts, cosines, self.gamma_)
+        self.coef_ = float(self.logit_scale) * self.text_
+        candidates = []
+        for beta in betas:
+            samples, y = best_prompts(prompts, cosines, beta)
+            candidates.append(Gaussians(xp.concat([F, samples]), xp.concat([task.y, y]), task.n_classes))
+        names = F @ self.coef_.T
+        if task.X_val is None:
+            own = self._own_names_left_out(task, F, sums, prompts)
+            names[backend.arange(F, F.shape[0]), task.y] = float(self.logit_scale) * backend.row_dots(F, own)
+        self.beta_ = betas[self._weigh(task, candidates, names)]
+
+    def _best_gamma(self, task: Task, prompts: Array, cosines: Array) -> float:
+        held, scale = backend.unit_rows(task.X_val), float(self.logit_scale)
+
+        def logits(gamma: int) -> Array:
+            return scale * held @ weighted(prompts, cosines, gamma).T
+
+        return float(choose(GAMMAS, logits, task.y_val, self.history_, by_accuracy=True))
+
+    def _own_names_left_out(self, task: Task, F: Array, sums: Array, prompts: Array) -> Array:
+        """The weighted name of each image's class without the image, (N, D); the plain mean if no image is left."""
+        others = backend.unit_rows(sums[task.y] - F)
+        rows = [one[task.y] for one in prompts]
+        cosines = backend.namespace(F).stack([backend.row_dots(row, others) for row in rows])
+        return weighted(rows, cosines, self.gamma_)
+
+
+def weighted(prompts: Any, cosines: Array, gamma: float) -> Array:
+    """Unit rows along Σ_p exp(γ cosine) · prompt, (K, D), from prompts (P, K, D) and their cosines (P, K)."""
+    xp = backend.namespace(cosines)
+    weights = xp.exp(gamma * (cosines - xp.max(cosines, axis=0)))
+    return backend.unit_rows(sum(weight[:, None] * prompt for weight, prompt in zip(weights, prompts, strict=True)))
+
+
+def best_prompts(prompts: Array, cosines: Array, beta: int) -> tuple[Array, Array]:
+    """The β prompts of each class with the highest cosines, each times its cosine, and their classes."""
+    order = backend.namespace(cosines).argsort(-cosines, axis=0, stable=True)[:beta, :]
+    y = backend.arange(cosines, cosines.shape[1])[None, :] + 0 * order
+    order, y = order.reshape(-1), y.reshape(-1)
+    scale = cosines[order, y]
+    # A class with fewer prompts has zeros in their place; without images, all its cosines are zero.
+    kept = scale != 0
+    return (scale[:, None] * prompts[order, y])[kept], y[kept]

@@ -1,0 +1,245 @@
+"""The page about a classifier: complete, self-contained, and only words whatever files and classes are called."""
+
+import base64
+import io
+import re
+import zipfile
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lpplusplus.images import ImageClassifier, embed, open_images
+from lpplusplus.images.report import page as pages
+from lpplusplus.images.report.thumbnails import SIDE, thumbnail
+from lpplusplus.images.words import compared, how_good
+from toy_encoder import ToyEncoder
+from toy_images import contents, encoded, make_folder, toy_image
+
+HOSTILE = ["<script>alert(1)<", "'\" onload='x", "</title><b>", "{{ 7*7 }}", "&lt;", "javascript:x", "a\u202eb"]
+
+
+class Reader(HTMLParser):
+    """Elements, attributes and text of a page, as a browser would see them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.text, self.open = [], [], "", []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attributes]
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag in self.open[-1:]:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def values(self, name, of=None):
+        return [value for tag, key, value in self.attributes if key == name and of in (None, tag)]
+
+
+def pictures(page):
+    """Every picture of a page, decoded."""
+    found = []
+    for address in Reader(page).values("src", "img"):
+        head, _, content = address.partition(",")
+        assert head == "data:image/jpeg;base64"
+        found.append(Image.open(io.BytesIO(base64.b64decode(content, validate=True))))
+    return found
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Images of noise, so that there are mistakes; one of them in two classes."""
+    root = make_folder(tmp_path_factory.mktemp("report") / "photos", {"wren": 6, "robin": 6, "great_tit": 6})
+    toy_image(0).save(root / "robin" / "twin.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(photos):
+    return ImageClassifier(ToyEncoder()).fit(photos)
+
+
+@pytest.fixture(scope="module")
+def page(trained):
+    return trained.report()
+
+
+def test_it_needs_nothing_else(page):
+    """No script, no style, font or picture from elsewhere, and a policy that forbids them."""
+    read = Reader(page)
+    assert read.open == []
+    assert not {"script", "link", "iframe", "object", "embed", "form", "base"} & set(read.tags)
+    assert not [name for _, name, _ in read.attributes if name.startswith("on")]
+    assert all(address.startswith("data:image/jpeg;base64,") for address in read.values("src"))
+    assert read.values("href") == []
+    assert not re.search(r"url\(|@import|https?:", page)
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in read.values("content", "meta")
+    assert "width=device-width, initial-scale=1" in read.values("content", "meta")
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_what_it_shows(trained, page, photos):
+    insight, answers = trained.insight_, trained.held_out_
+    text = Reader(page).text.replace("\xa0", " ")
+    assert f"{100 * insight.accuracy:.1f} % right" in text
+    assert how_good(insight.accuracy, insight.interval) in text
+    sections = re.findall(r"<h2>(.*?)</h2>", page)
+    assert sections == ["What would help most", "Would more photos help?", "Doubtful photos", "What is taken for what",
+                        "Mistakes", "Class by class, the weakest first"]  # fmt: skip
+    wrong = np.flatnonzero(~answers.right)
+    assert f"{len(wrong)} in all" in text
+    for row in wrong:
+        assert "/".join(answers.images.paths[row].split("/")[-2:]) in text
+    assert str(photos) not in page  # Where they are is nobody's business.
+    assert len(pictures(page)) == len(wrong) + len(insight.mislabelled) + 2 * len(insight.twins)
+    assert len(insight.twins) == 1
+    (matrix,) = re.findall(r'<table class="matrix">.*?</table>', page, re.DOTALL)
+    counts = [int(cell or 0) for cell in re.findall(r"<td[^>]*>(\d*)</td>", matrix.partition("<tbody>")[2])]
+    np.testing.assert_array_equal(np.reshape(counts, (3, 3)), answers.scores().confusion)
+
+
+def test_the_curve_ends_at_the_accuracy_that_was_measured(trained, page):
+    """Its last points come from the same folds, of all the images that they leave."""
+    text = Reader(page).text.replace("\xa0", " ")
+    (both,) = re.findall(r"both \([\d.]+ % → ([\d.]+) %\)", text)
+    (alone,) = re.findall(r"images alone \([\d.]+ % → ([\d.]+) %\)", text)
+    assert float(both) == pytest.approx(100 * trained.insight_.accuracy, abs=0.06)
+    assert float(alone) == pytest.approx(100 * trained.insight_.examples_alone_accuracy, abs=0.06)
+
+
+def test_of_an_evaluation(trained, tmp_path, photos):
+    new = make_folder(tmp_path / "new", {"wren": 3, "robin": 3}, start=500)
+    path = tmp_path / "page.html"
+    page = trained.report(path, new)
+    assert path.read_text(encoding="utf-8") == page
+    scores = trained.evaluate(new)
+    text = Reader(page).text.replace("\xa0", " ")
+    assert f"{100 * scores.accuracy:.1f} % right" in text
+    assert "Careful" not in text
+    assert "19 of 19 images were trained on" in Reader(trained.report(source=photos)).text
+    trained.save(tmp_path / "m.lpp")
+    loaded = ImageClassifier.load(tmp_path / "m.lpp", encoder=ToyEncoder())
+    assert Reader(loaded.report(source=new)).values("src") == Reader(page).values("src")
+    with pytest.raises(ValueError, match="no longer has its training images"):
+        loaded.report()
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_hostile_names_are_only_text(tmp_path, kind):
+    """Class and file names that are HTML, attributes, templates or that turn the line around."""
+    members = {}
+    for number, name in enumerate(HOSTILE):
+        name = name.replace("/", "∕")
+        for i in range(3):
+            members[f"{name}/{i}{name[:9]}.png"] = encoded(toy_image(10 * number + i), "PNG")
+    source = tmp_path / "odd"
+    if kind == "zip":
+        source = tmp_path / "odd.zip"
+        with zipfile.ZipFile(source, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+    else:
+        for name, content in members.items():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes(content)
+    clf = ImageClassifier(ToyEncoder(), template="<i>{}").fit(source)
+    for page in (clf.report(), clf.report(source=source)):
+        read = Reader(page)
+        assert read.open == []
+        assert not {"script", "b", "i"} & set(read.tags)
+        assert not [name for _, name, _ in read.attributes if name.startswith("on")]
+        assert "<script>alert(1)<" in read.text
+        assert "{{ 7*7 }}" in read.text
+        assert "\u202e" not in page
+        assert r"a\u202eb" in read.text
+        assert not re.search(r'style="(?!background: rgb\(var\(--(right|wrong)\) / [\d.]+%\)")', page)
+
+
+def test_nothing_of_a_file_but_its_pixels(tmp_path):
+    """Where a photo was taken stays out of the page, and pictures are small."""
+    root, exif = tmp_path / "photos", Image.Exif()
+    exif[0x010E] = "secret place"
+    for number in range(8):
+        place = root / "ab"[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        toy_image(number, 900, 600).save(place / f"{number}.jpg", exif=exif, comment=b"secret comment")
+    clf = ImageClassifier(ToyEncoder()).fit(root)
+    shown = pictures(clf.report(source=root)) + pictures(clf.report())
+    assert shown
+    for picture in shown:
+        assert max(picture.size) == SIDE
+        assert not picture.getexif()
+        assert "comment" not in picture.info
+
+
+def test_a_store_cannot_make_it_show_another_file(photos, tmp_path):
+    """A feature store names files; only one with the content that was embedded is shown."""
+    found = embed(open_images(photos), ToyEncoder())
+    stored = replace(found, items=())  # As it is read from a feature store.
+    assert thumbnail(stored, 0) == thumbnail(found, 0) is not None
+    private = tmp_path / "private.png"
+    toy_image(99).save(private)
+    assert thumbnail(replace(stored, paths=[str(private)] * len(found)), 0) is None
+    assert thumbnail(replace(stored, paths=["gone.png"] * len(found)), 0) is None
+    assert thumbnail(replace(stored, hashes=None), 0) is None
+    clf = ImageClassifier(ToyEncoder()).fit(replace(stored, paths=[str(private)] * len(found)))
+    page = clf.report()
+    assert pictures(page) == []
+    assert "not there any more" in Reader(page).text
+
+
+def test_pillow_images_arrays_and_one_class_with_a_single_image(tmp_path):
+    drawn = [toy_image(i, 600, 400) for i in range(12)]
+    clf = ImageClassifier(ToyEncoder()).fit(drawn, ["a", "b"] * 6)
+    assert len(pictures(clf.report())) >= (~clf.held_out_.right).sum()
+    assert {image.size for image in drawn} == {(600, 400)}  # They are the user's.
+    np.savez(tmp_path / "a.npz", embeddings=np.random.default_rng(0).standard_normal((12, 5)), labels=list("ab") * 6)
+    arrays = ImageClassifier().fit(tmp_path / "a.npz")
+    text = Reader(arrays.report()).text
+    assert "a.npz[" in text
+    assert "names alone" not in text
+    few = ImageClassifier(ToyEncoder()).fit(drawn[:3], ["a", "a", "b"])
+    text = Reader(few.report()).text
+    assert "Accuracy was not measured" in text
+    assert "Mistakes" not in text
+
+
+def test_a_thousand_classes_stay_readable(monkeypatch):
+    """Only the classes with the most mistakes are in the matrix, and only the surest mistakes have a photo."""
+    monkeypatch.setattr(pages, "LARGEST_MATRIX", 4)
+    monkeypatch.setattr(pages, "MOST_MISTAKES", 5)
+    monkeypatch.setattr(pages, "MOST_CLASSES", 6)
+    clf = ImageClassifier(ToyEncoder()).fit([toy_image(i) for i in range(40)], [f"c{i % 10}" for i in range(40)])
+    page = clf.report()
+    text = Reader(page).text
+    assert "Shown are the 4 classes with the most mistakes; 6 others are left out" in text
+    assert "of which the 5 that it was surest of are shown" in text
+    assert "4 better ones are left out" in text
+    assert page.count("taken for") <= 3 + 5 + 1  # Of the summary, the gallery, a heading.
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(trained, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        trained.report(tmp_path / "no" / "page.html")
+    assert contents(tmp_path) == {}
+
+
+def test_differences_within_noise_are_no_lead():
+    assert compared((0.03, 0.02), 0.5, "x").startswith("No clear difference")
+    assert compared((0.05, 0.02), 0.5, "x") == "That is 5.0 points better than x (50.0 %)."
+    assert compared((-0.05, 0.02), 0.5, "x") == "That is 5.0 points worse than x (50.0 %)."
+    assert compared((0.0, 0.0), 0.5, "x").startswith("No clear difference")

@@ -1,0 +1,1 @@
+"""Building and measuring of the encoder of photos that the package ships; not a part of the installed package."""
