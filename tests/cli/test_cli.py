@@ -649,6 +649,16 @@ def test_a_full_disk_is_told_with_the_file(trained, work, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock") == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [["encoders"], ["encoders", "--json"], ["--version"], ["bench", "datasets"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output(command, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*LPP, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                              env=environment(PYTHONUNBUFFERED=unbuffered))  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "lpp: standard output: No space left on device.\n")
+
+
 @POSIX
 @pytest.mark.parametrize("kind", [[], ["--json"], ["--csv"]])
 def test_nobody_reads_on(trained, work, kind):

@@ -1,5 +1,6 @@
 """Saving and loading: bit for bit, atomic, and deaf to anything that is not ours."""
 
+import errno
 import json
 import os
 import pickle
@@ -311,6 +312,23 @@ def test_a_save_that_fails_leaves_the_old_classifier(task, tmp_path, monkeypatch
         LPPlusPlus(updates=5).fit(F, y, text=T).save(path)
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "link", "replace"])
+def test_an_error_names_the_file_that_was_to_be(tmp_path, monkeypatch, step):
+    if step == "link" and not (file := _nameless(tmp_path)):
+        pytest.skip("the system has no files without a name")
+    elif step == "link":
+        file.close()
+
+    def fails(*names, **options):
+        raise OSError(errno.ENOSPC, "no space", *([names[0], None, names[1]] if len(names) > 1 else []))
+
+    monkeypatch.setattr(f"lpplusplus._core.files.os.{step}", fails)
+    with pytest.raises(OSError, match="no space") as caught, atomic_write(tmp_path / "model.lpp") as file:
+        file.write(b"x")
+    assert caught.value.filename == str(tmp_path / "model.lpp")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_new_file_has_the_rights_that_the_user_gives_new_files(tmp_path):

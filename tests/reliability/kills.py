@@ -72,6 +72,8 @@ class Killer:
     def kill(self, case, typical):
         """Kill it; how, whether it was still at work, and the seconds until its last process was gone."""
         child = self.start(case)
+        while os.getpgid(child) != child:  # Until then there is no group to kill.
+            time.sleep(0.001)
         time.sleep(self.rng.uniform(0, typical))
         number = self.rng.choice((signal.SIGKILL, signal.SIGTERM))
         whole = self.rng.random() < 0.5
@@ -112,7 +114,8 @@ def whole_files(case, now, expected):
         try:
             FeatureStore(now / "f").load()
         except StoreError as error:
-            assert "incomplete" in str(error), f"the store is {error}"
+            if "incomplete" not in str(error):
+                raise AssertionError(f"the store is not sound: {error}") from error
 
 
 def undisturbed(killer, case):
@@ -172,8 +175,19 @@ def torture(killer, name, case, count):
             round(typical, 2), "last process gone after": round(longest, 2), "wrong": wrong}  # fmt: skip
 
 
+def batches(count, names):
+    """Commands in turn with numbers of kills, so that a run that is stopped has some of each."""
+    left = {name: max(1, round(SHARES[name] * count)) for name in names}
+    while any(left.values()):
+        for name in names:
+            some = min(left[name], 20)
+            left[name] -= some
+            if some:
+                yield name, some
+
+
 def main():
-    """Print a line of JSON for each command."""
+    """Print a line of JSON for each batch of a command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
@@ -196,8 +210,8 @@ def main():
         cases["bench run -j 2"] = type(run)(two, run.before, run.may_differ)
         killer = Killer(root, random.Random(chosen.seed))
         killer.scratch.mkdir()
-        for name in chosen.commands.split(","):
-            result = torture(killer, name, cases[name], max(1, round(SHARES[name] * chosen.count)))
+        for name, count in batches(chosen.count, chosen.commands.split(",")):
+            result = torture(killer, name, cases[name], count)
             print(json.dumps(result), flush=True)
             failed += len(result["wrong"])
     sys.exit(1 if failed else 0)

@@ -13,8 +13,8 @@ import numpy as np
 ODD = [
     None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, -(2**63), 10**400, 0.5, 1e-320, 1e308, -1e308, 1e39, float("nan"),
     float("inf"), "", "0", "1", "a", "\0", "\ud800", "é", "x" * 600, "../x", "/", "{}", "<U9", "O", "V8", "F32", "I64",
-    "F64", "BF16", [], {}, [[]], [0], [1, 2], ["a", "b"], {"a": 1}, [None], [{}], "LPPlusPlus", "ZeroShot", "TipAdapter",
-    "embedded", "https://example.org/v1", {"solver": "lbfgs"}, {"foreign": "os.path"},
+    "F64", "BF16", [], {}, [[]], [0], [1, 2], ["a", "b"], {"a": 1}, [None], [{}], "LPPlusPlus", "ZeroShot",
+    "TipAdapter", "embedded", "https://example.org/v1", {"solver": "lbfgs"}, {"foreign": "os.path"},
 ]  # fmt: skip
 """Values that a reader does not expect where it finds them."""
 

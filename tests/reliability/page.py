@@ -50,9 +50,12 @@ def io_errors(*files):
 
 def kills(*files):
     """Kills of each command."""
-    found = lines(*files)
-    rows = [(f"`lpp {one['command']}`", one["kills"], one["let through"], one["last process gone after"],
-             len(one["wrong"])) for one in found]  # fmt: skip
+    found = {}
+    for one in lines(*files):
+        found.setdefault(one["command"], []).append(one)
+    rows = [(f"`lpp {name}`", sum(one["kills"] for one in some), sum(one["let through"] for one in some),
+             max(one["last process gone after"] for one in some), sum(len(one["wrong"]) for one in some))
+            for name, some in found.items()]  # fmt: skip
     total = ("all", sum(r[1] for r in rows), sum(r[2] for r in rows), max(r[3] for r in rows), sum(r[4] for r in rows))
     return table(("command", "kills", "next run compared", "last process gone after (s)", "wrong"), *rows, total)
 

@@ -144,11 +144,9 @@ def _image_models(folder):
     path = folder / "seed.lpp"
     found = []
     for origin in (None, Origin("embedded", "f" * 64, "{}", 4, 1, 0), Origin("https://example.org/v1#m", "a", "b", 4)):
-        given = Embeddings(_rows()[:, None], np.array(["ant"] * 3 + ["bee"] * 3), classes=("ant", "bee"), names=("ant", "bee"),
-                           text=_rows(2), paths=["x"] * 6)  # fmt: skip
         clf = ImageClassifier("embedded")
-        clf.classifier_ = lpplusplus.LPPlusPlus().fit(given.rows, given.labels, text=given.text)
-        clf.classes_, clf.names_, clf.origin_ = clf.classifier_.classes_, given.names, origin
+        clf.classifier_ = lpplusplus.LPPlusPlus().fit(_rows(), ["ant"] * 3 + ["bee"] * 3, text=_rows(2))
+        clf.classes_, clf.names_, clf.origin_ = clf.classifier_.classes_, ("ant", "bee"), origin
         clf._prompts, clf._views = ("a photo of a {}.",), 0
         clf.save(path)
         found.append(path.read_bytes())
@@ -365,7 +363,7 @@ OPEN_CLIP = {"size": [224, 224], "mode": "RGB", "mean": [0.5, 0.4, 0.4], "std": 
              "interpolation": "bicubic", "resize_mode": "shortest", "fill_color": 0}  # fmt: skip
 TRANSFORMERS = {"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}, "resample": 3,
                 "do_center_crop": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
-                "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 0.00392156862745098}  # fmt: skip
+                "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "rescale_factor": 1 / 255}  # fmt: skip
 
 
 def _settings(config):

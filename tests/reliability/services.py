@@ -152,6 +152,10 @@ MISBEHAVIOURS = {
 """What the server does with a request, by name; None is a server whose queue is full."""
 
 
+HARMLESS = ("names another host in a header",)
+"""Answers that are right all the same."""
+
+
 class Rude:
     """The server's side: it answers well until `rude`, and keeps what it received."""
 
@@ -203,9 +207,9 @@ def meet(name):
     with raw_server(lambda connection: heard.append(connection.recv(65536))) as elsewhere:
         server = Rude(behaviour or nothing, elsewhere.partition("/")[0])
         with raw_server(server) as address, raw_server(None) as full:
-            encoder = HttpEncoder(f"http://{address}", timeout=5, total=TOTAL, first_wait=0.05, response_limit=LIMIT)
+            encoder = HttpEncoder(f"http://{address}", timeout=5, total=60, first_wait=0.05, response_limit=LIMIT)
             server.rude = True
-            post = encoder._post
+            post = encoder._post = replace(encoder._post, total=SLACK if name in HARMLESS else TOTAL)
             if behaviour is None:
                 encoder._post = replace(post, url=f"http://{full}/embeddings")
             if name.endswith("https is asked"):

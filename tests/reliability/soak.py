@@ -159,7 +159,7 @@ def line(samples):
 
     Neighbouring samples are alike, so the error is that of the slopes of ten blocks' means.
     """
-    if len(samples) < 12:
+    if len(samples) < 20:
         return None, None, None, None
     times, sizes = np.array(samples).T
     kept = times >= times[0] + WARM_UP * (times[-1] - times[0])

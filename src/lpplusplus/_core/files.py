@@ -28,16 +28,17 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
                 os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=file.fileno())  # linkat, which follows it.
         os.replace(name, target)
     except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # Not there, or on a disk that has become read-only: `error` says more.
             os.unlink(name)
-        if isinstance(error, OSError) and error.errno and error.filename in (None, name, str(name)):
+        ours = (name, str(name))
+        if isinstance(error, OSError) and error.errno and (error.filename in (None, *ours) or error.filename2 in ours):
             # A full disk names no file, and nobody knows `name`.
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
 def _nameless(folder: Path) -> IO[bytes] | None:
-    """A new file without a name, which the system removes if this process is killed; None where there are none."""
+    """A new file without a name, which is gone if this process is killed; None where the system has no such thing."""
     if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
         return None
     try:

@@ -1,6 +1,7 @@
 """The command `lpp`."""
 
 import io
+import os
 import sys
 
 from .interrupt import leave_at_once
@@ -18,4 +19,13 @@ def main() -> None:
         missing = error.name or str(error)
         print(f'lpp needs {missing}, which is not installed: pip install "lpplusplus[images]"', file=sys.stderr)
         sys.exit(1)
-    app(prog_name="lpp")
+    try:
+        try:
+            app(prog_name="lpp")
+        finally:
+            sys.stdout.flush()  # Else a full disk behind ">" would show after the end, as a traceback.
+    except OSError as error:  # What a command opens it handles itself.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"lpp: standard output: {error.strerror}.", file=sys.stderr)
+        sys.exit(1)

@@ -1,5 +1,6 @@
 """A function as a command of `lpp`: examples in its help, errors as one line on standard error, an exit status."""
 
+import errno
 import functools
 import inspect
 import os
@@ -58,6 +59,8 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Nobody reads on: exit without a word.
             raise typer.Exit(1) from None
         except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+                raise  # Every file has its name in the error: this is standard output, for `main` to tell.
             if is_interruption(error):
                 warnings.simplefilter("ignore")  # joblib's, of tasks that were cut off: that is what was asked for.
                 rest = "embeddings" if options.get("store") else kept

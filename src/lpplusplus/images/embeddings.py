@@ -63,7 +63,7 @@ class Origin:
 
     @classmethod
     def read(cls, settings: dict[str, Any]) -> Origin:
-        """The origin that a file states; raises ValueError or TypeError unless all is there and of its kind."""
+        """The origin that a file states; ValueError or TypeError unless every setting is there and of its kind."""
         origin, kinds = cls(**settings), cls.__annotations__
         for name, value in asdict(origin).items():
             if type(value).__name__ != kinds[name] or (kinds[name] == "int" and not 0 <= value <= LARGEST):
