@@ -86,7 +86,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         """
         return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
-    def _fit_given(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> Self:
+    def _fit_given(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> "Self":
         """`fit`, for methods whose own takes more."""
         with self._all_or_nothing():
             self._check_parameters()
