@@ -103,7 +103,7 @@ class Solver(ABC):
         """
         return self
 
-    def until(self, time: float) -> Self | None:
+    def until(self, time: float) -> "Self | None":
         """This solver with its end at `time`, where it can go there directly; else None."""
         return None
 
