@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-LONGEST_INPUT = 4096
+LONGEST_INPUT = 16384
 SECONDS_PER_INPUT = 20
 MEGABYTES = 2048
 

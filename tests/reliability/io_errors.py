@@ -90,19 +90,27 @@ def prepare(root):
         before[name].mkdir(parents=True)
     small = ("-e", "drawings")
     bench = ("bench", "run", "--root", root, "-j", 1)
-    lpp("train", root / "old", *small, "-o", before["train"] / "m.lpp", "--store", before["train"] / "f")
+    old = before["train"]
+    lpp("train", root / "old", *small, "-o", old / "m.lpp", "--store", old / "f", "--report", old / "r.html")
     lpp("embed", root / "old", *small, "-o", before["embed"] / "f")
     shutil.copy(before["train"] / "m.lpp", root / "m.lpp")
-    lpp("evaluate", root / "m.lpp", root / "old", "--plots", before["evaluate"] / "p")
+    old = before["evaluate"]
+    lpp("evaluate", root / "m.lpp", root / "old", "--plots", old / "p", "--report", old / "r.html")
     lpp(*bench, root / "plan1.toml", "-o", before["bench run"] / "r")
     lpp(*bench, root / "plan2.toml", "-o", root / "r")
     lpp("bench", "draws", before["bench run"] / "r", "-o", before["bench draws"] / "d.json")
     lpp("bench", "report", before["bench run"] / "r", "-f", "csv", "-o", before["bench report"] / "r")
     now = root / "now"
     return {
-        "train": Case(["train", root / "photos", *small, "-o", now / "m.lpp", "--store", now / "f"], before["train"]),
+        "train": Case(
+            ["train", root / "photos", *small, "-o", now / "m.lpp", "--store", now / "f", "--report", now / "r.html"],
+            before["train"],
+        ),
         "embed": Case(["embed", root / "photos", *small, "-o", now / "f"], before["embed"]),
-        "evaluate": Case(["evaluate", root / "m.lpp", root / "test", "--plots", now / "p"], before["evaluate"]),
+        "evaluate": Case(
+            ["evaluate", root / "m.lpp", root / "test", "--plots", now / "p", "--report", now / "r.html"],
+            before["evaluate"],
+        ),
         "bench run": Case([*bench, root / "plan2.toml", "-o", now / "r"], before["bench run"], ("r/results.sqlite",)),
         "bench draws": Case(["bench", "draws", root / "r", "-o", now / "d.json"], before["bench draws"]),
         "bench report": Case(["bench", "report", root / "r", "-f", "csv", "-o", now / "r"], before["bench report"]),

@@ -38,6 +38,8 @@ from lpplusplus.images.store import FeatureStore, Shard, StoreError
 from lpplusplus.images.store import index as store_index
 from lpplusplus.images.store.index import Index
 from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embeddings, read_shard, write_shard
+from toy_encoder import ToyEncoder
+from toy_images import make_folder
 
 from . import mutations
 
@@ -141,15 +143,15 @@ def _read_model(path):
 
 
 def _image_models(folder):
-    path = folder / "seed.lpp"
+    arrays = folder / "a.npz"
+    np.savez(arrays, embeddings=_rows(), labels=np.array(["ant", "bee"] * 3), text=_rows(2), classes=["ant", "bee"])
+    photos = make_folder(folder / "photos", {"ant": 2, "bee": 2})
     found = []
-    for origin in (None, Origin("embedded", "f" * 64, "{}", 4, 1, 0), Origin("https://example.org/v1#m", "a", "b", 4)):
-        clf = ImageClassifier("embedded")
-        clf.classifier_ = lpplusplus.LPPlusPlus().fit(_rows(), ["ant"] * 3 + ["bee"] * 3, text=_rows(2))
-        clf.classes_, clf.names_, clf.origin_ = clf.classifier_.classes_, ("ant", "bee"), origin
-        clf._prompts, clf._views = ("a photo of a {}.",), 0
-        clf.save(path)
-        found.append(path.read_bytes())
+    for encoder, source in ((None, arrays), (ToyEncoder(), photos)):
+        clf = ImageClassifier(encoder).fit(source)
+        clf.look_into()
+        clf.save(folder / "seed.lpp")
+        found.append((folder / "seed.lpp").read_bytes())
     return found
 
 
