@@ -1,9 +1,10 @@
 """What decoding costs beside inference: time of `embed` on JPEG files over the time of inference alone.
 
     python -m benchmarks.embedding --images 300 --json
+    python -m benchmarks.embedding --photos $LPP_DATA/photos/pets --encoder embedded
 
-The encoder is a real convolutional network, made here with random weights and run by onnxruntime on all cores; pictures
-are rendered, textured JPEGs of the size of usual photo collections. Contestants take turns:
+Without photos the encoder is a convolutional network, made here with random weights and run by onnxruntime on all
+cores; pictures are rendered, textured JPEGs of the size of usual photo collections. Contestants take turns:
 
 inference     `encode_prepared` on batches that were decoded and prepared before the clock started
 embed         files to embeddings in memory: read, hash, decode, resize, infer
@@ -27,7 +28,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.measure import interleave, median
-from lpplusplus.encoders import Encoder
+from lpplusplus.encoders import Encoder, open_encoder
 from lpplusplus.encoders.pixels.decoding import open_image
 from lpplusplus.encoders.pixels.preprocessing import Preprocessing
 from lpplusplus.images.embedder import embed
@@ -136,6 +137,8 @@ def measure(images: ImageSet, encoder: Encoder, repeats: int, scratch: Path) -> 
 def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--photos", type=Path, help="a folder per class, instead of rendered pictures")
+    parser.add_argument("--encoder", help="by name, instead of a network with random weights")
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--size", default="500x375", help="width x height of the pictures")
     parser.add_argument("--width", type=int, default=96, help="channels of the network: how much inference costs")
@@ -144,14 +147,17 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     width, height = (int(side) for side in options.size.split("x"))
     with tempfile.TemporaryDirectory() as folder:
-        images = render(Path(folder) / "photos", options.images, width, height)
+        rendered = Path(folder) / "photos"
+        images = from_folder(options.photos) if options.photos else render(rendered, options.images, width, height)
+        encoder = open_encoder(options.encoder) if options.encoder else ConvolutionalEncoder(options.width)
         size = sum(item.stat().st_size for item in images.items if isinstance(item, Path)) / len(images)
-        times = measure(images, ConvolutionalEncoder(options.width), options.repeats, Path(folder))
+        times = measure(images, encoder, options.repeats, Path(folder))
     ratios = {
         name: median(a / b for a, b in zip(seconds, times["inference"], strict=True)) for name, seconds in times.items()
     }
     row = {
-        "images": len(images), "pixels": [width, height], "mean_file_bytes": round(size),
+        "images": len(images), "pixels": None if options.photos else [width, height], "mean_file_bytes": round(size),
+        "images_per_second": len(images) / median(times["embed"]),
         "inference_ms_per_image": 1000 * median(times["inference"]) / len(images),
         "seconds": {name: median(seconds) for name, seconds in times.items()}, "ratio": ratios, "limit_ratio": LIMIT,
         "within_limit": ratios["embed+store"] <= LIMIT,
@@ -159,8 +165,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         print(json.dumps(row, indent=1))
         return
-    print(f"{len(images)} JPEGs of {width} × {height}, {size / 1000:.0f} kB; "
-          f"inference {row['inference_ms_per_image']:.1f} ms an image")  # fmt: skip
+    print(f"{len(images)} JPEGs of {size / 1000:.0f} kB; inference {row['inference_ms_per_image']:.1f} ms per image, "
+          f"embed {row['images_per_second']:.0f} images per second")  # fmt: skip
     for name, seconds in times.items():
         print(f"{name:12} {median(seconds):8.2f} s  × {ratios[name]:.3f}")
     print(f"embed+store {'is within' if row['within_limit'] else 'EXCEEDS'} {LIMIT:g} × inference")

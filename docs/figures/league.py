@@ -28,7 +28,8 @@ def main(*folders: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for mark, folder in zip(("league", "prompts"), folders, strict=False):
         tables = paired(report(Results(folder, create=False), against=REFERENCE))
-        page = re.sub(rf"(?<=<!-- {mark} -->\n).*?(?=<!-- end -->)", lambda _, new=tables: new, page, flags=re.DOTALL)
+        start, rest = page.split(f"<!-- {mark} -->\n")
+        page = f"{start}<!-- {mark} -->\n{tables}{rest[rest.index('<!-- end -->') :]}"
         print(f"{PAGE}: {tables.count('### ')} tables of {folder}")
     with atomic_write(PAGE) as file:
         file.write(page.encode())

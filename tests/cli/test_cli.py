@@ -77,7 +77,7 @@ def tiny(work):
 
 @pytest.fixture(scope="module")
 def other_encoder(work):
-    """The embedded model with another tokenizer file: the same size, another model."""
+    """The model of drawings with another tokenizer file: the same size, another model."""
     folder = work / "other"
     shutil.copytree(FOLDERS["drawings"], folder)
     with open(folder / "textual" / "tokenizer.json", "a") as file:
@@ -181,8 +181,8 @@ def test_train_for_people(work, tmp_path):
     shutil.copytree(work / "photos" / "fish", tmp_path / "p" / "fish")
     shutil.copytree(work / "photos" / "red_star", tmp_path / "p" / "red_star")
     shutil.copy(tmp_path / "p" / "fish" / "0000.jpg", tmp_path / "p" / "red_star" / "twin.jpg")
-    said = lpp("train", "p", "-o", "m.lpp", cwd=tmp_path)
-    assert "m.lpp: 2 classes from 13 images with embedded" in said
+    said = lpp("train", "p", "-o", "m.lpp", "-e", "drawings", cwd=tmp_path)
+    assert "m.lpp: 2 classes from 13 images with drawings" in said
     assert "class names alone (zero-shot)" in said
     assert "Almost the same image in two classes: p/fish/0000.jpg (fish) and p/red_star/twin.jpg (red_star)" in said
     assert "Weakest classes: red_star" in said
@@ -488,7 +488,7 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     assert "is not a JPEG, PNG" in complaint("predict", model, model)
     assert "is not a feature store" in complaint("inspect", photos)
     assert "expected <class>/*.jpg" in complaint("train", ".", "-o", "x.lpp", cwd=tmp_path)
-    assert "there is no encoder 'clip'" in complaint("train", photos, "-o", work / "x.lpp", "--encoder", "clip")
+    assert "there is no encoder 'resnet'" in complaint("train", photos, "-o", work / "x.lpp", "--encoder", "resnet")
     assert "exactly once" in complaint("train", photos, "-o", work / "x.lpp", "-t", "a photo")
     assert "fewer than 99 images" in complaint("train", photos, "-o", work / "x.lpp", "--shots", 99)
     assert "holds embeddings already" in complaint("train", store, "-o", work / "x.lpp", "--store", work / "y")
@@ -540,7 +540,7 @@ def test_another_encoder_is_refused_and_a_moved_one_is_not(trained, work, other_
     made = ask("embed", work / "test", "-o", work / "other.features", "-e", f"onnx:{other_encoder}")
     assert made["encoder"] == f"onnx:{other_encoder}"
     assert "cannot be compared" in complaint("evaluate", model, work / "other.features")
-    shutil.copytree(FOLDERS["drawings"], work / "moved")
+    shutil.copytree(FOLDERS["embedded"], work / "moved")
     moved = ask("predict", model, work / "test", "--encoder", f"onnx:{work / 'moved'}")
     assert moved == ask("predict", model, work / "test")
 
@@ -741,7 +741,7 @@ def test_interrupted_with_two_thousand_classes(tiny, work):
     """
     for attempt in range(4):  # On a busy machine it may be done before we get to press the keys.
         store, output = work / f"tiny{attempt}.features", work / f"tiny{attempt}.lpp"
-        command = [*LPP, "train", str(tiny), "-o", str(output), "--store", str(store), "--json"]
+        command = [*LPP, "train", str(tiny), "-o", str(output), "--store", str(store), "-e", "drawings", "--json"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -767,7 +767,7 @@ def test_interrupted_with_two_thousand_classes(tiny, work):
     assert not list(work.glob(".tiny*.lpp*"))
     assert "is incomplete: embedding was interrupted" in complaint("train", store, "-o", output)
 
-    told = ask("train", tiny, "-o", output, "--store", store)
+    told = ask("train", tiny, "-o", output, "--store", store, "-e", "drawings")
     assert told["computed"] + told["reused"] == 2000
     assert 512 <= told["reused"] < 2000
     assert len(told["classes"]) == 2000

@@ -32,10 +32,18 @@ def task():
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator(recipe):
-    """Nothing excluded, nothing expected to fail."""
-    results = check_estimator(LPPlusPlus(recipe=recipe))
+    """Nothing excluded. What is expected to fail are two checks of weights that ask for more than weights promise."""
+    expected = {}
+    if recipe != "released":
+        # One class of weight 1000 and two of 0.0001 must win nearly everywhere: true of a minimum only.
+        expected["check_class_weight_classifiers"] = "LP++ stops early"
+    if recipe == "default":
+        # Copies of an image fall into several folds, a weighted image into one; scikit-learn's *CV classes fail, too.
+        # test_weights holds for every fixed selection, and for folds that keep copies together.
+        expected["check_sample_weight_equivalence_on_dense_data"] = "selected by cross-validation"
+    results = check_estimator(LPPlusPlus(recipe=recipe), expected_failed_checks=expected)
     # array-API checks run only where the environment enables them; see test_torch.
-    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input", *expected}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

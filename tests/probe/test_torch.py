@@ -241,3 +241,37 @@ def test_scikit_learns_array_api_check():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(scipy.__version__.split(".")[1] in ("12", "13"), reason="scikit-learn's array API needs SciPy 1.14")
+def test_calibration_of_tensors_with_array_api_dispatch():
+    """The only method of calibration that scikit-learn has for tensors; the result is that of numpy arrays."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import numpy as np, sklearn, torch\n"
+        "from sklearn.calibration import CalibratedClassifierCV\n"
+        "from sklearn.frozen import FrozenEstimator\n"
+        "from lpplusplus import LPPlusPlus\n"
+        "from tasks import small_task\n"
+        "F, y, T = small_task(4, 20, 24, seed=0)\n"
+        "def calibrated(F, y, T):\n"
+        "    probe = LPPlusPlus().fit(F, y, text=T)\n"
+        "    probe.fit(F, y, text=T)\n"  # Fitted again, it has classes_ from before.
+        "    return CalibratedClassifierCV(FrozenEstimator(probe), method='temperature').fit(F, y).predict_proba(F)\n"
+        "expected = calibrated(F, y, T)\n"
+        "with sklearn.config_context(array_api_dispatch=True):\n"
+        "    got = calibrated(*map(torch.as_tensor, (F, y, T)))\n"
+        "    probe = LPPlusPlus().fit(*map(torch.as_tensor, (F, y)))\n"
+        "    assert isinstance(probe.classes_, torch.Tensor)\n"
+        "    assert isinstance(probe.predict(torch.as_tensor(F)), torch.Tensor)\n"
+        "assert isinstance(probe.classes_, np.ndarray)\n"
+        "assert isinstance(got, torch.Tensor)\n"
+        "assert np.abs(got.numpy() - expected).max() < 1e-4\n"
+    )
+    path = os.pathsep.join([*sys.path, os.path.dirname(os.path.dirname(__file__))])
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": path}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -27,8 +27,13 @@ SIZE = 224
 IMAGE_SHARE, TEXT_SHARE = 0.5, 0.1
 """Share of an embedding's squared length that differs from image to image, and from text to text. Their product sets
 the scale at which zero-shot probabilities are calibrated: see the model card."""
-GAP = 0.38
-"""Cosine between the constant parts of images and of texts."""
+GAP = 0.255
+"""Cosine of an image and a text of which nothing is understood."""
+UNDERSTOOD = 0.2
+"""Length of a name's mean row from which it counts as understood. A word that is near to no class of ImageNet, or a
+little to all, has a shorter one, and its vector shrinks towards what all texts share: it hardly takes part."""
+CONE = (1 - IMAGE_SHARE) ** 0.5
+"""What all images share, as one coordinate."""
 ABOUT = "Encoder of photos of lpplusplus, built by tools/photos from EfficientNet-Lite0: see its README.md."
 LONGEST = 64
 """Tokens of a text."""
@@ -38,10 +43,11 @@ def image_tower(weights: Weights) -> bytes:
     """Pixels (n, 3, SIZE, SIZE) to embeddings."""
     graph = Graph()
     graph.constant("share", np.array(IMAGE_SHARE**0.5, np.float32))
-    graph.constant("tail", np.array([[(1 - IMAGE_SHARE) ** 0.5, 0]], np.float32))
-    unit = graph.add("LpNormalization", [features(graph, weights, "image")], "unit", axis=1, p=2)
+    graph.constant("small", np.array(1e-6, np.float32))
+    unit = _unit(graph, features(graph, weights, "image"), "unit")
     learned = graph.add("Mul", [unit, "share"], "learned")
-    _with_tail(graph, learned, "tail", learned)
+    constants = [_column(graph, "unit.length", value, name) for name, value in (("common", CONE), ("texts", 0.0))]
+    graph.add("Concat", [learned, *constants], "embedding", axis=1)
     width = weights["_fc.weight"].shape[1] + 2
     pixels = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, SIZE, SIZE])
     return graph.model("visual", [pixels], [_output(width)], ABOUT)
@@ -55,16 +61,20 @@ def text_tower(weights: Weights, table: NDArray[np.float32], classes: NDArray[np
     graph.constant("axis", np.array([1], np.int64))
     graph.constant("small", np.array(1e-6, np.float32))
     graph.constant("sharpness", np.array(1 / TEMPERATURE, np.float32))
-    graph.constant("share", np.array(TEXT_SHARE**0.5, np.float32))
-    tail = np.array([[(1 - TEXT_SHARE) ** 0.5 * GAP, (1 - TEXT_SHARE) ** 0.5 * (1 - GAP**2) ** 0.5]])
-    graph.constant("tail", tail.astype(np.float32))
+    graph.constant("share", np.array(TEXT_SHARE**0.5 / UNDERSTOOD**2, np.float32))
+    graph.constant("enough", np.array(UNDERSTOOD, np.float32))
+    graph.constant("rest", np.array(1 - (GAP / CONE) ** 2, np.float32))
     tokens = graph.add("Mul", [_byte_rows(graph, "table", table, "input_ids"), _mask(graph)], "tokens")
     meant = _unit(graph, graph.add("ReduceSum", [tokens, "axis"], "sum", keepdims=0), "meant")
     near = graph.add("MatMul", [meant, graph.halved("classes", classes.T)], "near")
     share = graph.add("Softmax", [graph.add("Mul", [near, "sharpness"], "logits")], "weights", axis=1)
     mixed = graph.add("MatMul", [share, _byte_rows(graph, "rows", rows)], "mixed")
-    learned = graph.add("Mul", [_unit(graph, mixed, "unit"), "share"], "learned")
-    _with_tail(graph, learned, "tail", learned)
+    unit = _unit(graph, mixed, "unit")
+    known = graph.add("Min", ["unit.length", "enough"], "known")
+    scale = graph.add("Mul", [graph.add("Mul", [known, known], "known2"), "share"], "scale")
+    rest = graph.add("Sub", ["rest", graph.add("Mul", [scale, scale], "scale2")], "rest2")
+    constants = [_column(graph, "unit.length", GAP / CONE, "common"), graph.add("Sqrt", [rest], "texts")]
+    graph.add("Concat", [graph.add("Mul", [unit, scale], "learned"), *constants], "embedding", axis=1)
     ids, mask = (helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
                  for name in ("input_ids", "attention_mask"))  # fmt: skip
     return graph.model("textual", [ids, mask], [_output(rows.shape[1] + 2)], ABOUT)
@@ -94,14 +104,11 @@ def _unit(graph: Graph, rows: str, name: str) -> str:
     return graph.add("Div", [rows, graph.add("Max", [length, "small"], f"{name}.safe")], name)
 
 
-def _with_tail(graph: Graph, rows: str, tail: str, like: str) -> None:
-    """The output: rows followed by the two constants."""
-    graph.constant("first", np.array([0], np.int64))
-    graph.constant("second", np.array([1], np.int64))
-    graph.constant("two", np.array([2], np.int64))
-    count = graph.add("Slice", [graph.add("Shape", [like], "shape"), "first", "second"], "count")
-    shape = graph.add("Concat", [count, "two"], "tail.shape", axis=0)
-    graph.add("Concat", [rows, graph.add("Expand", [tail, shape], "tails")], "embedding", axis=1)
+def _column(graph: Graph, like: str, value: float, name: str) -> str:
+    """The same value for each row of `like`, (n, 1)."""
+    graph.constant("nothing", np.array(0, np.float32))
+    zeros = graph.add("Mul", [like, "nothing"], f"{name}.zeros")
+    return graph.add("Add", [zeros, graph.constant(f"{name}.value", np.array(value, np.float32))], name)
 
 
 def _output(width: int) -> object:

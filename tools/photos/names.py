@@ -23,7 +23,7 @@ from torch.nn.functional import log_softmax, normalize, softmax
 
 from .minilm import MiniLM
 
-SEED, EPOCHS, BATCH, RATE = 0, 4, 1024, 6e-3
+SEED, EPOCHS, BATCH, RATE = 0, 10, 1024, 6e-3
 WIDTH = 128
 TEMPERATURE = 0.07
 """Of the softmax over ImageNet's classes: between 0.05 and 0.1 all are about as good."""

@@ -84,12 +84,19 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             Validation data for what the method chooses by itself. Its own documentation says what it does without.
             In scikit-learn's cross-validation, wrap what has as many rows as X: `X_val=lpplusplus.Whole(X_val)`.
         """
+        return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
+
+    def _fit_given(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> "Self":
+        """`fit`, for methods whose own takes more."""
         with self._all_or_nothing():
             self._check_parameters()
-            given = whole(X, text=text, classes=classes, X_val=X_val, y_val=y_val)
-            self._fit_task(self._check_task(X, y, **given))
+            self._fit_task(self._weighed(self._check_task(X, y, **whole(X, **given)), sample_weight))
             self.__dict__.pop("metadata_", None)  # They were those of the classifier before.
             return self
+
+    def _weighed(self, task: Task, sample_weight: Any) -> Task:
+        """The task with weights, in methods that have them."""
+        return task
 
     @abstractmethod
     def _fit_task(self, task: Task) -> None:
@@ -112,8 +119,8 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     def _adopt(self, other: "Self") -> "Self":
         """Take over what `_check_task` has set in `other`."""
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
-            if hasattr(other, name):
-                setattr(self, name, getattr(other, name))
+            if name in vars(other):
+                setattr(self, name, vars(other)[name])
         return self
 
     def _logits(self, X: Array) -> Array:
@@ -154,6 +161,14 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         softmax(z, out=z)
         return z
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`, (n, K); exact where probabilities are too small to be written."""
+        z = self._logits(self._ready(X))
+        xp = backend.namespace(z)
+        z -= xp.max(z, axis=1, keepdims=True)
+        z -= xp.log(xp.sum(xp.exp(z), axis=1, keepdims=True))
+        return z
+
     def predict(self, X: Any) -> Array:
         """Most likely class of each image.
 
@@ -161,11 +176,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         """
         X = self._ready(X)
         xp = backend.namespace(X)
-        height = rows_per_chunk(len(self.classes_))
+        height = rows_per_chunk(len(self._labels))
         best = xp.concat([xp.argmax(self._logits(X[a : a + height, :]), axis=1) for a in range(0, X.shape[0], height)])
-        if backend.is_foreign(X) and self.classes_.dtype.kind in "iufb":
-            return backend.like(self.classes_, X)[best]
-        return self.classes_[backend.to_numpy(best)]
+        if backend.is_foreign(X) and self._labels.dtype.kind in "iufb":
+            return backend.like(self._labels, X)[best]
+        return self._labels[backend.to_numpy(best)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy: the fraction of images classified correctly, weighted by `sample_weight`."""
@@ -181,7 +196,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
 
     def _count_parameters(self) -> int:
         """`parameter_count_`; here that of a linear probe, with a bias or an α per class."""
-        return len(self.classes_) * (self.n_features_in_ + 1)
+        return len(self._labels) * (self.n_features_in_ + 1)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
         """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.

@@ -17,7 +17,7 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
         (K, D), one row per class; (P, K, D), P prompts of each; or a list with an array (P_k, D) for each class. In the
         result, zeros stand where a class has fewer prompts than another.
     like
-        The images, with as many columns; the result is in their precision and on their device.
+        The images, of as many dimensions; the result is in their precision and on their device.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def weighted(prompts: Array, cosines: Array, factor: float) -> Array:
 
 
 def _unit(rows: Any, name: str, like: Array | None) -> Array:
-    rows = checks.check_embeddings(rows, name, dim=None if like is None else like.shape[1])
+    rows = checks.check_embeddings(rows, name, dim=None if like is None else like.shape[-1])
     checks.check_no_zero_rows(rows, name)
     return backend.unit_rows(rows if like is None else backend.like(rows, like, dtype=like.dtype))
 

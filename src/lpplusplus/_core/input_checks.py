@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -19,9 +20,34 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
 
     normalize: bool
 
-    classes_: np.ndarray[Any, Any]
+    fitted_arrays: ClassVar[dict[str, str]]
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
+
+    @property
+    def classes_(self) -> Any:
+        """The classes, (K,): a numpy array.
+
+        A tensor, if they are numbers and the classifier was fitted on tensors, for scikit-learn's array-API dispatch,
+        which mixes no libraries.
+        """
+        labels = self._labels
+        beside = vars(self).get(next(iter(self.fitted_arrays)))
+        if get_config()["array_api_dispatch"] and backend.is_foreign(beside) and labels.dtype.kind in "iufb":
+            return backend.like(labels, beside)
+        return labels
+
+    @classes_.setter
+    def classes_(self, labels: np.ndarray[Any, Any]) -> None:
+        self.__dict__["classes_"] = labels
+
+    @property
+    def _labels(self) -> np.ndarray[Any, Any]:
+        """`classes_` as a numpy array in all cases."""
+        try:
+            return vars(self)["classes_"]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError("classes_") from None
 
     def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
         """Check all inputs of `fit`; sets `classes_` and what scikit-learn expects to be set."""

@@ -63,7 +63,7 @@ def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict
     model = {
         "estimator": kind.__name__,
         "parameters": _jsonable_parameters(estimator),
-        "classes": _encode_classes(estimator.classes_),
+        "classes": _encode_classes(estimator._labels),
         "fitted": estimator._scalars_to_save(),
         "metadata": _plain(metadata if metadata is not None else getattr(estimator, "metadata_", {})),
     }

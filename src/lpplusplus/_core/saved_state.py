@@ -29,7 +29,7 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
     index_arrays: ClassVar[tuple[str, ...]] = ()
     """Those of `fitted_arrays` that hold class indices."""
 
-    classes_: np.ndarray[Any, Any]
+    classes_: Any
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
     history_: History

@@ -26,6 +26,8 @@ class Task:
     """(N, V, D) embeddings of V views of each image, where they were given."""
     prompts: Array | None = None
     """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
+    weights: Array | None = None
+    """(N,) how often each image counts, where that is not once; all are positive."""
 
     @lazy
     def fewest_shots(self) -> int:
@@ -36,3 +38,11 @@ class Task:
         """
         counts = np.bincount(backend.to_numpy(self.y))
         return int(counts[counts > 0].min())
+
+    @property
+    def least_weight(self) -> int:
+        """`fewest_shots`, with each example as often as it counts; at least 1."""
+        if self.weights is None:
+            return self.fewest_shots
+        totals = np.bincount(backend.to_numpy(self.y), backend.to_numpy(self.weights))
+        return max(1, round(float(totals[totals > 0].min())))

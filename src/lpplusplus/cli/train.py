@@ -230,7 +230,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
     for heading, about in advice(insight):
         say("[bold]{}[/] {}", heading, about)
     if clf.origin_ is not None and clf.origin_.spec == "drawings":
-        say("The encoder drawings knows drawn shapes only: for photos leave out --encoder, or name clip.")
+        say("drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")
 
 
 def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from . import onnx
-from .base import EncoderError
-from .kinds import Access, EncoderKind
+from .kinds import Access, EncoderKind, NetworkNeededError
 
 MODELS = {"clip": "immich-app/ViT-B-32__openai", "clip-large": "immich-app/ViT-L-14__openai"}
-"""The hub id of each, with "@commit" where one is pinned.
-
-What was downloaded once stays: files that name the encoder name its commit too."""
+"""The hub id of each, with "@commit" if one is pinned. What was downloaded once stays, and files that name the encoder
+name its commit."""
 
 
 def _kind(name: str, about: str, size: int) -> EncoderKind:
-    def open_clip(spec: str, access: Access) -> onnx.OnnxEncoder:
-        return onnx.OnnxEncoder(MODELS[name], download=access is not Access.LOCAL)
+    def open_model(spec: str, access: Access) -> onnx.OnnxEncoder:
+        # What is here is used, and the hub is not asked for something newer.
+        return onnx.OnnxEncoder(MODELS[name], download=access is not Access.LOCAL and not here())
 
     def here() -> bool:
         from .onnx_hub import locate
 
         try:
             locate(MODELS[name], download=False)
-        except EncoderError:
+        except NetworkNeededError:
             return False
         return True
 
     return EncoderKind(
-        scheme=name, about=about, needs=onnx.KIND.needs, packages=onnx.KIND.packages, open=open_clip, size=size,
+        scheme=name, about=about, needs=onnx.KIND.needs, packages=onnx.KIND.packages, open=open_model, size=size,
         here=here,
     )  # fmt: skip
 

@@ -55,10 +55,10 @@ class ModelFolder:
         """SHA-256 of the weights, the tokenizer and its settings. Where the folder lies does not matter."""
         digest = hashlib.sha256()
         for role, model in (("visual", self.visual), ("textual", self.textual)):
-            digest.update(f"{role} {_file_digest(model)}\n".encode())
+            digest.update(f"{role} {file_digest(model)}\n".encode())
             for name in external_files(model):
-                digest.update(f"{role} {name} {_file_digest(model.parent / name)}\n".encode())
-        digest.update(f"tokenizer {_file_digest(self.tokenizer)}\n".encode())
+                digest.update(f"{role} {name} {file_digest(model.parent / name)}\n".encode())
+        digest.update(f"tokenizer {file_digest(self.tokenizer)}\n".encode())
         digest.update(json.dumps([self.tokenizer_config, self.config], sort_keys=True).encode())
         return f"onnx-{digest.hexdigest()}"
 
@@ -132,7 +132,8 @@ def external_files(model: Path) -> list[str]:
     return sorted(names)
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
     status = path.stat()
     return _digest_of_content(path.resolve(), status.st_size, status.st_mtime_ns)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
+import logging
 import re
 from pathlib import Path
 from typing import Any
 
 from .base import EncoderError
 from .kinds import FROM_HUB, NetworkNeededError, check_local
-from .onnx_folder import LAYOUTS, external_files
+from .onnx_folder import LAYOUTS, external_files, file_digest
 
 HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
@@ -35,6 +37,7 @@ def locate(source: str, *, download: bool = True) -> tuple[Path, str]:
             f"onnx:{source}: no such folder, and not a hub id like immich-app/ViT-B-32__openai or name/model@revision."
         )
     snapshot = _snapshot(match["id"], match["revision"], download)
+    _check(snapshot)
     # The hub's cache names a snapshot's folder after its commit.
     return snapshot, f"{match['id']}@{snapshot.name}"
 
@@ -56,9 +59,11 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
         )
         return Path(found)
 
-    wanted = [f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()]
+    wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
     try:
-        snapshot = fetch(sorted(set(wanted)), revision)
+        if download:
+            _announce(hub_id, revision, wanted)
+        snapshot = fetch(sorted(wanted), revision)
         missing = _missing_data(snapshot)
         if missing and not download:
             raise NetworkNeededError(FROM_HUB)
@@ -83,6 +88,31 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
             f"Where there is a network, run `hf download {hub_id}{at} --local-dir FOLDER`, copy FOLDER here and pass "
             f"onnx:FOLDER; or use --encoder embedded, which needs no network."
         ) from error
+
+
+def _announce(hub_id: str, revision: str | None, wanted: set[str]) -> None:
+    """Say how much is going to be downloaded, if anything is. The hub's client shows the progress, and resumes."""
+    import huggingface_hub
+
+    try:
+        huggingface_hub.snapshot_download(hub_id, revision=revision, local_files_only=True)
+        return
+    except Exception:  # Not here, or not all of it.
+        tree = huggingface_hub.HfApi().list_repo_tree(hub_id, revision=revision, recursive=True)
+        files = [one for one in tree if any(fnmatch.fnmatch(one.path, pattern) for pattern in wanted)]
+    total = sum(getattr(one, "size", 0) for one in files)
+    logging.getLogger(__name__).warning(
+        "%s is downloaded once from the Hugging Face hub, %.0f MB, and kept in %s.",
+        hub_id, total / 1e6, huggingface_hub.constants.HF_HUB_CACHE,
+    )  # fmt: skip
+
+
+def _check(snapshot: Path) -> None:
+    """Refuse large files that are not what the hub has: its cache names them after their SHA-256."""
+    for path in snapshot.rglob("*"):
+        blob = path.resolve()
+        if path.is_file() and re.fullmatch(r"[0-9a-f]{64}", blob.name) and file_digest(path) != blob.name:
+            raise EncoderError(f"{path} is damaged: remove {blob}, then it is downloaded again.")
 
 
 def _missing_data(snapshot: Path) -> list[str]:

@@ -1,7 +1,5 @@
 """Texts to token ids, as an exported CLIP's `tokenizer.json` and settings say."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plots of an evaluation. Needs matplotlib."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from pathlib import Path

@@ -28,7 +28,7 @@ class TextBased(FewShotClassifier):
         directions = task.text
         if directions is None:
             self.history_.note("no text given: each class's mean image stands in for its name")
-            checks.check_every_class_has_examples(task, self.classes_)
+            checks.check_every_class_has_examples(task, self._labels)
             directions = backend.unit_rows(backend.sum_by_class(backend.unit_rows(task.X), task.y, task.n_classes))
         self.coef_ = float(self.logit_scale) * directions
         self.text_ = None if task.text is None else backend.copy(task.text)

@@ -82,7 +82,7 @@ class LinearProbe(FewShotClassifier):
         return self.flavour == "lpp"
 
     def _fit_task(self, task: Task) -> None:
-        checks.check_every_class_has_examples(task, self.classes_)
+        checks.check_every_class_has_examples(task, self._labels)
         X, y = self._features(task.X), backend.to_numpy(task.y)
         whole = LogisticPath(X, y, self.tol, self.max_iter)
         self.history_ = History()

@@ -83,7 +83,7 @@ class PLOT(PromptLearner):
         return xp.sum(plan * cosines, axis=(2, 3))
 
     def _text(self, prompts: ContextPrompts, context: Any) -> Any:
-        own = context.expand(-1, len(self.classes_), -1, -1)
+        own = context.expand(-1, len(self._labels), -1, -1)
         return prompts(own.flatten(0, 1)).unflatten(0, own.shape[:2])
 
     def _context_shape(self, n_classes: int) -> tuple[int, ...]:

@@ -1,7 +1,5 @@
 """How many validation images are classified correctly at a point, without scoring all of them at every update."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

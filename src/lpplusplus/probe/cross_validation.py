@@ -47,7 +47,10 @@ class Record(NamedTuple):
 class HeldOut:
     """Observer that scores held-out images. It stops the solver after `most` iterates, or when `patience` runs out."""
 
-    def __init__(self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None) -> None:
+    def __init__(
+        self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None,
+        weights: Array | None = None,
+    ) -> None:  # fmt: skip
         self._watch, self._y = objective.watch(X), y
         self._team, self._most = objective.team, most
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
@@ -55,6 +58,7 @@ class HeldOut:
         self._times: list[float] = []
         self._scores: list[tuple[np.ndarray[Any, Any], ...]] = []
         self._lowest, self._worse = np.empty(0), 0
+        self._weights = None if weights is None else backend.to_numpy(weights)
 
     def __call__(self, iterate: Iterate) -> bool:
         def work(worker: int) -> list[tuple[Array, Array, Array]]:
@@ -66,6 +70,8 @@ class HeldOut:
         columns = zip(*parts, strict=True)
         self._times.append(iterate.time)
         self._scores.append(tuple(np.concatenate([backend.to_numpy(x) for x in c], axis=-1) for c in columns))
+        if self._weights is not None:  # Of mean 1, so that means over images are weighted means.
+            self._scores[-1] = tuple(score * self._weights for score in self._scores[-1])
         losses = self._scores[-1][0].astype(np.float64)
         losses = losses[np.argmin(losses.mean(axis=1))]
         if not len(self._lowest) or losses.sum() < self._lowest.sum():
@@ -93,7 +99,7 @@ class HeldOut:
 
 def cross_validate(
     folds: Iterable[int],
-    hold_out: Callable[[int], tuple[Objective, Point, Array, Array]],
+    hold_out: Callable[[int], tuple[Objective, Point, Array, Array, Array | None]],
     solver: Solver,
     *,
     patience: int | None,
@@ -105,7 +111,8 @@ def cross_validate(
     folds
         Which folds there are.
     hold_out
-        The objective of all images but those of a fold, the point to start from, and the fold's images and labels.
+        The objective of all images but those of a fold, the point to start from, and the fold's images, labels
+        and weights.
     solver
         Runs on each fold's complement.
     patience
@@ -114,9 +121,9 @@ def cross_validate(
     records: list[Record] = []
     scored = 0
     for fold in folds:
-        objective, point, X, y = hold_out(fold)
+        objective, point, X, y, weights = hold_out(fold)
         most = len(records[-1].times) if records else None
-        held = HeldOut(objective, X, y, patience, most)
+        held = HeldOut(objective, X, y, patience, most, weights)
         solver.run(objective, point, held)
         records.append(held.record)
         scored += X.shape[0]

@@ -14,6 +14,7 @@ from .._core.base import FewShotClassifier
 from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
 from .._core.seeds import generator
 from .._core.task import Task
+from .._core.weights import CLASS_WEIGHT, weighed
 from .fit import train
 from .prompt_weights import weigh_prompts
 from .recipes import Recipe, check_solver_takes, resolve
@@ -80,6 +81,9 @@ class LPPlusPlus(FewShotClassifier):
     normalize : bool
         Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
         scaled.
+    class_weight : "balanced" or dict, optional
+        How often the images of each class count: so that all classes weigh the same, or as a dict from class to weight,
+        1 for those it leaves out.
     random_state : int, Generator, RandomState or None
         Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
 
@@ -138,6 +142,7 @@ class LPPlusPlus(FewShotClassifier):
         "ties": [choice(("latest", "first")), _FROM_RECIPE],
         "folds": [number(2, whole=True), _FROM_RECIPE],
         "normalize": [FLAG],
+        "class_weight": CLASS_WEIGHT,
         "random_state": [SEED],
     }
 
@@ -165,7 +170,22 @@ class LPPlusPlus(FewShotClassifier):
     ties: str | None = None
     folds: int | None = None
     normalize: bool = True
+    class_weight: Any = None
     random_state: Any = 0
+
+    def fit(
+        self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:  # fmt: skip
+        """As in every method (`FewShotClassifier.fit`), with `sample_weight`: how often each image counts, (N,).
+
+        A weight of 3 is an image that is there three times; 0 leaves it out. Folds of a cross-validation keep their
+        images together, which copies would not.
+        """
+        return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight)
+
+    def _weighed(self, task: Task, sample_weight: Any) -> Task:
+        return weighed(task, sample_weight, self.class_weight, self._labels)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -181,7 +201,7 @@ class LPPlusPlus(FewShotClassifier):
         uses_text = task.text is not None and recipe.alpha != "none"
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
-            checks.check_every_class_has_examples(task, self.classes_, remedy)
+            checks.check_every_class_has_examples(task, self._labels, remedy)
         fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
         self.coef_ = fitted.effective
         self.alpha_ = fitted.weights.alpha
@@ -199,14 +219,20 @@ class LPPlusPlus(FewShotClassifier):
         if recipe.solver.updates == 0:
             return 0
         learns_alpha = self.alpha_ is not None and recipe.solver.moves_alpha
-        return len(self.classes_) * (self.n_features_in_ + learns_alpha + recipe.intercept)
+        return len(self._labels) * (self.n_features_in_ + learns_alpha + recipe.intercept)
 
     def _parameters_to_save(self) -> dict[str, Any]:
-        return {**super()._parameters_to_save(), "solver": to_json(self.solver)}
+        saved = {**super()._parameters_to_save(), "solver": to_json(self.solver)}
+        if isinstance(self.class_weight, dict):  # JSON has no keys but strings.
+            saved["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
+        return saved
 
     @classmethod
     def _with_parameters(cls, saved: dict[str, Any]) -> Self:
-        return cls(**{**saved, "solver": from_json(saved["solver"])})
+        saved = {**saved, "solver": from_json(saved["solver"])}
+        if isinstance(saved.get("class_weight"), tuple):
+            saved["class_weight"] = dict(saved["class_weight"])
+        return cls(**saved)
 
     def _scalars_to_save(self) -> dict[str, Any]:
         return {**super()._scalars_to_save(), "history": self.history_.as_flat_lists()}

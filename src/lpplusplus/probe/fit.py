@@ -46,7 +46,7 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
     if selection == "cross-validation":
         folds = assign_folds(backend.to_numpy(task.y), recipe.folds, rng)
     held_out = selection in ("cross-validation", "validation-loss")
-    solver = recipe.solver.for_task(task.fewest_shots, held_out=held_out, only_the_end=selection == "last")
+    solver = recipe.solver.for_task(task.least_weight, held_out=held_out, only_the_end=selection == "last")
     with team(task.X, cost_of_evaluation(Support(task.X, task.y, task.n_classes, task.text))) as workers:
         run = _Run(task, recipe, solver, normalize, workers, rng)
         if folds is not None:
@@ -125,11 +125,15 @@ class _Run:
     def by_cross_validation(self, folds: np.ndarray[Any, Any]) -> Fitted:
         """Stop where the log-loss of each fold was lowest when that fold was held out."""
 
-        def hold_out(fold: int) -> tuple[Objective, Point, Array, Array]:
+        weights = self.task.weights
+        relative = None if weights is None else weights / weights.mean()
+
+        def hold_out(fold: int) -> tuple[Objective, Point, Array, Array, Array | None]:
             rest, out = (backend.like(np.flatnonzero(rows), self.task.y) for rows in (folds != fold, folds == fold))
             support, metric = self._support(rest)
             out = out[:ENOUGH_IMAGES]
-            return *self._begin(support), self._seen(self._X[out, :], metric), self.task.y[out]
+            seen, weight = self._seen(self._X[out, :], metric), None if relative is None else relative[out]
+            return *self._begin(support), seen, self.task.y[out], weight
 
         present = np.unique(folds).tolist()
         record = cross_validate(present, hold_out, self.solver, patience=self._patience)
@@ -171,18 +175,19 @@ class _Run:
 
     def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
         """The images of `rows`, or all of them, in their metric."""
-        task, X, y = self.task, self._X, self.task.y
+        task, X, y, weights = self.task, self._X, self.task.y, self.task.weights
         if rows is not None:
-            X, y = X[rows, :], y[rows]
+            X, y, weights = X[rows, :], y[rows], None if weights is None else weights[rows]
         metric = None
         if self.recipe.metric == "within":
-            seen, labels = X, y
+            seen, labels, often = X, y, weights
             if self._views is not None:
                 views = self._views if rows is None else self._views[rows, :, :]
                 seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(y, views.shape[1])
-            metric = within(seen, labels, task.n_classes, self.team)
+                often = None if weights is None else backend.repeat(weights, views.shape[1])
+            metric = within(seen, labels, task.n_classes, self.team, weights=often)
         text = self._text if metric is None or self._text is None else metric.text(self._text, self.team)
-        return Support(self._seen(X, metric), y, task.n_classes, text), metric
+        return Support.weighted(self._seen(X, metric), y, task.n_classes, text, weights), metric
 
     def _seen(self, X: Array, metric: Metric | None) -> Array:
         return X if metric is None else metric.images(X, self.team)
@@ -203,13 +208,13 @@ class _Run:
     def _start(self, support: Support) -> Weights:
         recipe, rng = self.recipe, np.random.default_rng(self._seed)
         F, k = support.F, support.n_classes
-        sums = initialization.class_sums(F, support.y, k)
+        sums = support.class_sums
         W = initialization.random_weights(F, k, rng) if recipe.w_init == "random" else sums
         alpha = intercept = None
         if support.text is not None:
             text = support.text
             if recipe.alpha_init == "trusted":
-                text = initialization.believable(F, support.y, text)
+                text = initialization.believable(F, support.y, text, support.roots)
             alpha = self._alpha(support, text, sums, rng)
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
@@ -232,7 +237,9 @@ class _Run:
             return backend.zeros(F, (k,)) + float(init)
         alpha = initialization.alpha_from_sums(sums, support.counts, text, shared=init != "per-class")
         if init == "trusted":
-            alpha = 0 * alpha + initialization.likeliest_alpha(F, support.y, text, most=float(alpha[0]))
+            alpha = 0 * alpha + initialization.likeliest_alpha(
+                F, support.y, text, most=float(alpha[0]), roots=support.roots
+            )
         return alpha
 
     def _finish(

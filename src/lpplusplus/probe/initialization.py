@@ -7,8 +7,6 @@ whatever the image. On real features the start then falls below zero-shot. The r
 which is the default here; the published training-free results, which are above zero-shot, most likely come from it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.optimize
 import scipy.special
@@ -88,7 +86,7 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
     return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))
 
 
-def likeliest_alpha(F: Array, y: Array, text: Array, most: float) -> float:
+def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array | None = None) -> float:
     """The α between 0 and `most` under which the names alone, softmax(α f·t), make the labels likeliest.
 
     It is in the hundreds for CLIP and its class names, and near 0 for names that mean nothing.
@@ -102,11 +100,19 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float) -> float:
     F, y = _ready(F, y)
     rows = slice(None, None, -(-F.shape[0] // ENOUGH_IMAGES))
     scores = backend.to_numpy(F[rows] @ backend.like(text, F, dtype=F.dtype).T)
-    own = float(scores[np.arange(len(scores)), backend.to_numpy(y[rows])].mean(dtype=np.float64))
+    weights = None
+    if roots is not None:  # Of `F`, as in `Support`.
+        root = backend.to_numpy(roots[rows])
+        scores, weights = scores / root[:, None], root**2
+    own = float(
+        np.average(scores[np.arange(len(scores)), backend.to_numpy(y[rows])].astype(np.float64), weights=weights)
+    )
 
     def slope(alpha: float) -> float:
         """Of the mean loss: the expected cosine under softmax(α s), less that of the right name."""
         p = scipy.special.softmax(alpha * scores, axis=1)
+        if weights is not None:
+            return float(np.average(np.einsum("ij,ij->i", p, scores), weights=weights)) - own
         return float(np.einsum("ij,ij->", p, scores)) / len(scores) - own
 
     if slope(0.0) >= 0:
@@ -114,7 +120,7 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float) -> float:
     return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-3 * most))
 
 
-def believable(F: Array, y: Array, text: Array) -> Array:
+def believable(F: Array, y: Array, text: Array, roots: Array | None = None) -> Array:
     """Text with every name that the images contradict replaced by the mean name, which says nothing.
 
     A name is contradicted if, over the images of its class (four or more), it fits better than no more than 60 % of the
@@ -129,15 +135,22 @@ def believable(F: Array, y: Array, text: Array) -> Array:
     """
     F, y = _ready(F, y)
     xp, n_classes = backend.namespace(F), text.shape[0]
-    counts, beaten = xp.bincount(y, minlength=n_classes), backend.zeros(F, (n_classes, 1))
-    if int(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
+    weights = (
+        None if roots is None else roots**2
+    )  # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
+    extra = {} if weights is None else {"weights": weights}
+    counts, beaten = xp.bincount(y, minlength=n_classes, **extra), backend.zeros(F, (n_classes, 1))
+    if float(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
         return text
     height = rows_per_chunk(n_classes)
     for low in range(0, F.shape[0], height):
         scores, labels = F[low : low + height, :] @ text.T, y[low : low + height]
         own = scores[backend.arange(labels, labels.shape[0]), labels]
         worse = xp.count_nonzero(scores < own[:, None], axis=1)
-        beaten = beaten + backend.sum_by_class(backend.cast(worse, F.dtype)[:, None], labels, n_classes)
+        worse = backend.cast(worse, F.dtype)
+        if weights is not None:
+            worse = worse * weights[low : low + height]
+        beaten = beaten + backend.sum_by_class(worse[:, None], labels, n_classes)
     limit = RANDOM_NAME * (n_classes - 1) * backend.cast(counts, F.dtype)
     doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
     return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text

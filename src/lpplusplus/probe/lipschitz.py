@@ -48,7 +48,7 @@ def gamma_w(F: Array | Objective, tau: float = 1.0) -> float:
     0.25
     """
     objective = _objective(F)
-    return tau * objective.lambda_max / (4 * objective.support.size)
+    return tau * objective.lambda_max / (4 * objective.support.total)
 
 
 def gamma_alpha(F: Array | Objective, text: Array | None = None, tau: float = 16.0) -> float:

@@ -52,7 +52,9 @@ class Metric:
         return X + team.matmul(inside @ matrix - inside, self.basis.T)
 
 
-def within(F: Array, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO) -> Metric | None:
+def within(
+    F: Array, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO, weights: Array | None = None
+) -> Metric | None:
     """The metric of labelled images; None where no class has two that differ.
 
     >>> import numpy as np
@@ -65,14 +67,17 @@ def within(F: Array, y: Array, n_classes: int, team: Team = ALONE, rho: float = 
     """
     xp = backend.namespace(F)
     n, dim = F.shape
-    sums = class_sums(F, y, n_classes)
-    counts = xp.bincount(y, minlength=n_classes)
+    roots = None if weights is None else xp.sqrt(weights)[:, None]
+    sums = class_sums(F if weights is None else F * weights[:, None], y, n_classes)
+    counts = xp.bincount(y, minlength=n_classes, **({} if weights is None else {"weights": weights}))
     counts = backend.cast(counts + (counts == 0), F.dtype)
     if 2 * n <= dim:
-        basis, triangle = xp.linalg.qr((F - (sums / counts[:, None])[y]).T)
+        apart = F - (sums / counts[:, None])[y]
+        basis, triangle = xp.linalg.qr((apart if roots is None else apart * roots).T)
         scatter = triangle @ triangle.T
     else:
         basis, sums = None, sums / xp.sqrt(counts)[:, None]
+        F = F if roots is None else F * roots
         parts = team.map(lambda worker: _moment(F[team.share(n, worker)]))
         scatter = sum(parts) - sums.T @ sums
     total = float(xp.linalg.trace(scatter))

@@ -78,7 +78,7 @@ def fit_many(
         if validation is not None:
             task = replace(task, X_val=images[validation], y_val=pool.y[validation])
         probe: LPPlusPlus = clone(template)
-        probe._adopt(template)._fit_task(task)
+        probe._adopt(template)._fit_task(probe._weighed(task, None))
         return probe
 
     def fit_named(number: int) -> LPPlusPlus:

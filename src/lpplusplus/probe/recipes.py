@@ -4,8 +4,6 @@
 what the authors' code does, which is another algorithm; the published numbers most likely come from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ With a few examples per class the loss has no minimum (its infimum 0 lies at inf
 way there. When to stop is part of the method. Each way of choosing is an observer of the solver.
 """
 
-from __future__ import annotations
-
 from .._core.backend import Array
 from .._core.history import History
 from .counting import hit_counter

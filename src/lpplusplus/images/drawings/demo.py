@@ -1,7 +1,5 @@
 """The demonstration's task: classes named in words, and a folder of images of them."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from os import PathLike

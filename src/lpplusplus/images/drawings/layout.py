@@ -1,7 +1,5 @@
 """Where the things of a scene are drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Images of scenes. Every choice comes from the generator that is passed, so a seed gives the same pixels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,7 +112,7 @@ class _Style:
     ink: float
 
     @staticmethod
-    def random(rng: np.random.Generator) -> _Style:
+    def random(rng: np.random.Generator) -> "_Style":
         return _Style(
             wobble=float(rng.uniform(0.04, 0.08)),
             hatched=bool(rng.random() < 0.85),
@@ -143,7 +141,7 @@ def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     return _image(ground)
 
 
-def _sketch(canvas: Image.Image, spot: Spot, style: _Style, rng: np.random.Generator) -> None:
+def _sketch(canvas: Image.Image, spot: Spot, style: "_Style", rng: np.random.Generator) -> None:
     side = canvas.width
     colour = _mix(_tint(spot.thing.colour, rng, 22), (150, 140, 125), float(rng.uniform(0, 0.25)))
     outlines = _outlines(spot, side, style.wobble, rng)

@@ -1,7 +1,5 @@
 """What is in an image, in words: the attributes that `render` draws."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

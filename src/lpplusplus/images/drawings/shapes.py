@@ -1,7 +1,5 @@
 """Outlines of shapes: polygons in a box of [-1, 1] × [-1, 1], y downwards, each adding area or taking it away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

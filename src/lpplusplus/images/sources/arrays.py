@@ -1,7 +1,5 @@
 """Embeddings that were made elsewhere, from one file of arrays. Nothing is unpickled."""
 
-from __future__ import annotations
-
 import json
 import math
 import zipfile

@@ -1,7 +1,5 @@
 """Images that are named one by one: a list of paths or Pillow images."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from os import PathLike
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def from_list(items: Iterable[str | PathLike[str] | Image.Image], labels: Iterable[Any] | None = None) -> ImageSet:
+def from_list(items: "Iterable[str | PathLike[str] | Image.Image]", labels: Iterable[Any] | None = None) -> ImageSet:
     """Paths or Pillow images, with or without a label each.
 
     Examples

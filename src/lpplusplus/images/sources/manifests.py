@@ -1,7 +1,5 @@
 """Images and labels listed in a CSV or JSONL file."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

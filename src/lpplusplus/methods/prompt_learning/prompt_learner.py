@@ -168,7 +168,7 @@ class PromptLearner(FewShotClassifier):
         encoder = self._opened()
         self._check_images_of(task, encoder)
         self.history_ = History()
-        names = prompt_names(self.classes_, self.class_names)
+        names = prompt_names(self._labels, self.class_names)
         half = torch.float16 if self.mixed_precision and encoder.device.type == "cuda" else None
         tower = TextTower(encoder, half)
         rng = generator(self.random_state)
@@ -260,7 +260,7 @@ class PromptLearner(FewShotClassifier):
         pair = None if self.class_specific else prompts.same_names()
         if pair is None:
             return prompts
-        first, second = (str(self.classes_[i]) for i in pair)
+        first, second = (str(self._labels[i]) for i in pair)
         same = f"classes {first!r} and {second!r} read the same in a prompt: no shared context can tell them apart"
         if self.class_names is None:
             raise ValueError(f"{same}. Rename one, give class_names=, or set class_specific=True.")
@@ -284,7 +284,7 @@ class PromptLearner(FewShotClassifier):
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
         if not isinstance(self.random_state, int | np.integer):
             del settings["random_state"]
-        settings |= {"method": type(self).__name__, "weights": self.fingerprint_, "classes": self.classes_.tolist()}
+        settings |= {"method": type(self).__name__, "weights": self.fingerprint_, "classes": self._labels.tolist()}
         stack = task.X if task.views is None else task.views
         arrays = {"X": stack, "y": task.y, "X_val": task.X_val, "y_val": task.y_val, "text": self.text_}
         return Checkpoint(self.checkpoint, identity(settings, arrays))

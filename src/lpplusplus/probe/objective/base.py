@@ -71,7 +71,7 @@ class Objective(ABC):
     @lazy
     def lambda_max(self) -> float:
         """Largest eigenvalue of FᵀF (not divided by N)."""
-        return float(self.spectrum.values[0]) * self.support.size
+        return float(self.spectrum.values[0]) * self.support.total
 
     @lazy
     def score_energy(self) -> Array:

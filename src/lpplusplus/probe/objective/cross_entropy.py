@@ -21,14 +21,23 @@ def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0, bound: f
     return softmax(z, out, scale, bound)[:, 0] - chosen
 
 
-def residual(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> float:
-    """Sum of the rows' losses; `scale` times R = P - Y goes to `out`, which may be `z`."""
+def residual(
+    z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None, roots: Array | None = None
+) -> float:
+    """Sum of the rows' losses; `scale` times R = P - Y goes to `out`, which may be `z`.
+
+    With `roots`, rows have weights: losses count ω_i times, and the rows of R are multiplied by √ω_i.
+    """
     losses = cross_entropy(z, own, out, scale, bound)
     out.reshape(-1)[own] -= scale
+    if roots is not None:
+        losses *= roots**2
+        out *= roots[:, None]
     return float(losses.sum(dtype=backend.wide_dtype(z)))
 
 
-def spread_of(r: Array) -> Array:
+def spread_of(r: Array, roots: Array | None = None) -> Array:
     """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
     xp = backend.namespace(r)
-    return xp.sum(xp.abs(r), axis=0) - backend.column_dots(r, r)
+    sizes = xp.abs(r) if roots is None else xp.abs(r) * roots[:, None]
+    return xp.sum(sizes, axis=0) - backend.column_dots(r, r)

@@ -1,7 +1,5 @@
 """Which form of the objective is cheaper, by counting floating-point operations."""
 
-from __future__ import annotations
-
 from .base import Objective
 from .primal import PrimalObjective
 from .span import SpanObjective

@@ -1,7 +1,5 @@
 """The loss of LP++ (paper eq. 3) and its gradients as functions of plain arrays."""
 
-from __future__ import annotations
-
 from ..._core import backend
 from ..._core.backend import Array, like
 from .point import Point, Weights

@@ -22,7 +22,7 @@ class Odometer:
 
     def __init__(self, support: Support) -> None:
         self.reading = backend.zeros(support.F, (support.n_classes + 1,), dtype=backend.wide_dtype(support.F))
-        self._F = support.F
+        self._support = support
         self._bounded: tuple[Point, float, float] | None = None  # A point, the last entry there, a bound on its logits.
 
     def advance(self, step: Array) -> None:
@@ -50,4 +50,6 @@ class Odometer:
     @lazy
     def _longest(self) -> float:
         """Length of the longest embedding, at least 1: the most that a logit changes when its class moves by 1."""
-        return max(1.0, math.sqrt(backend.row_dots(self._F, self._F).max()))
+        F, roots = self._support.F, self._support.roots
+        squares = backend.row_dots(F, F)
+        return max(1.0, math.sqrt((squares if roots is None else squares / roots**2).max()))

@@ -1,7 +1,5 @@
 """Where a solver stands, the classifier that this is, and what can be asked there."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,11 +20,11 @@ class Point:
     alpha: Array | None
     intercept: Array | None
 
-    def copy(self) -> Point:
+    def copy(self) -> "Point":
         """An independent copy."""
         return Point(backend.copy(self.v), self.alpha, self.intercept)
 
-    def assign(self, other: Point) -> None:
+    def assign(self, other: "Point") -> None:
         """Move to `other` without allocating anything large."""
         self.v[...] = other.v
         self.alpha, self.intercept = other.alpha, other.intercept
@@ -66,5 +64,5 @@ class Watch(ABC):
         return int(self.norms.shape[0])
 
     @abstractmethod
-    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+    def logits(self, point: "Point", rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         """Logits of the chosen images at `point`, a new (n, K) array."""

@@ -94,15 +94,15 @@ class PrimalObjective(Objective):
         energy = None
         if support.is_tall:
             moment = support.moment(self.team)
-            moment /= support.size
+            moment /= support.total
             if text is not None:
                 energy = backend.row_dots(self.team.matmul(text, moment), text)
             return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
         F = support.F
         if text is not None:
             scores = self.team.matmul(F, text.T)
-            energy = backend.column_dots(scores, scores) / support.size
-        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.size, F, support.dim), energy
+            energy = backend.column_dots(scores, scores) / support.total
+        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.total, F, support.dim), energy
 
     @property
     def spectrum(self) -> Spectrum:
@@ -122,7 +122,7 @@ class PrimalObjective(Objective):
         self._note_bound(point, max(share.size for share in shares))
         if asked.hold:
             self._held_at = point, point.alpha
-        size, factor = self.support.size, scale / self.support.size
+        size, factor = self.support.total, scale / self.support.total
         loss = sum(share.loss for share in shares) / size
         kappa = sum(share.spread for share in shares) / size if spread else None
         if asked.scores is not None:
@@ -173,18 +173,21 @@ class PrimalObjective(Objective):
             total[...] = 0
         for a, b in self._chunks[self.team.share(len(self._chunks), worker)]:
             r = self._logits[worker][: b - a, :]  # Room for the logits, which become the residual.
-            z = self._chunk_logits(asked, (a, b), r)
+            z, roots = self._chunk_logits(asked, (a, b), r), None
+            if support.roots is not None:
+                roots = support.roots[a:b]
+                z = xp.divide(z, roots[:, None], out=r)
             here = backend.largest(z) if asked.bound is None else asked.bound
             size = max(size, here)
-            loss += residual(z, self._own[a, b], out=r, bound=here)
+            loss += residual(z, self._own[a, b], out=r, bound=here, roots=roots)
             if asked.spread:
-                kappa += spread_of(r)
+                kappa += spread_of(r, roots)
             if asked.scores is not None:
                 along_text += backend.column_dots(r, asked.scores[a, b])
             if asked.gradient:
                 total += xp.matmul(support.F[a:b, :].T, r, out=part)
                 if intercept is not None:
-                    bias += xp.sum(r, axis=0)
+                    bias += xp.sum(r, axis=0) if roots is None else roots @ r
         return Share(loss, bias, kappa, along_text, size)
 
     def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], room: Array) -> Array:
@@ -197,7 +200,8 @@ class PrimalObjective(Objective):
         out = asked.held.get(chunk, room) if asked.hold else room
         z = xp.matmul(self.support.F[slice(*chunk), :], point.v, out=out)
         if point.intercept is not None:
-            z += point.intercept
+            roots = self.support.roots
+            z += point.intercept if roots is None else roots[slice(*chunk), None] * point.intercept
         return z
 
     def _forget(self) -> None:

@@ -27,13 +27,13 @@ class SpanObjective(Objective):
         self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
     ) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        self._F, self._y = support.F, support.y
+        self._F, self._y, self._roots = support.F, support.y, support.roots
         self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates, the support first.
-        self._gram = self._F @ self._F.T / support.size
+        self._gram = self._F @ self._F.T / support.total
         if tracked is not None:
             xp = backend.namespace(tracked)
             self._rows = xp.concat([self._F, tracked])
-            self._gram = xp.concat([self._gram, tracked @ self._F.T / support.size])
+            self._gram = xp.concat([self._gram, tracked @ self._F.T / support.total])
         self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
@@ -52,14 +52,14 @@ class SpanObjective(Objective):
 
     def weights(self, point: Point) -> Weights:
         n = self.support.size
-        W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / n
+        W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / self.support.total
         return Weights(W, point.alpha, point.intercept)
 
     def watch(self, X: Array) -> Watch:
         if X is self._tracked:
             return TrackedWatch(X, 2 * self.support.size)
         assert self._start is not None
-        return SpanWatch(X, self._F, self._start, self.support.text, self.team)
+        return SpanWatch(X, self._F, self._start, self.support, self.team)
 
     @lazy
     def spectrum(self) -> Spectrum:
@@ -77,23 +77,27 @@ class SpanObjective(Objective):
     def _energy(self) -> Array:
         assert self._scores is not None
         n = self.support.size
-        return backend.column_dots(self._scores[:n, :], self._scores[:n, :]) / n
+        return backend.column_dots(self._scores[:n, :], self._scores[:n, :]) / self.support.total
 
     def evaluate(
         self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
     ) -> Evaluation:
-        n, xp = self.support.size, backend.namespace(point.v)
+        n, total, xp = self.support.size, self.support.total, backend.namespace(point.v)
         residuals, products = self._gradient[:n, :], self._gradient[n:, :]
         bound = self._logit_bound(point)
 
         def soften(worker: int) -> tuple[float, float, Array, Array]:
             part = self.team.share(n, worker)
             z, r = point.v[n : 2 * n, :][part], residuals[part]
+            roots = None
+            if self._roots is not None:
+                roots = self._roots[part]
+                z = z / roots[:, None]
             if point.intercept is not None:
                 z = z + point.intercept
             size = backend.largest(z) if bound is None else bound
-            loss = residual(z, self._own[worker], r, scale, size)
-            kappa = spread_of(r if scale == 1 else r / scale) if spread else 0
+            loss = residual(z, self._own[worker], r, scale, size, roots)
+            kappa = spread_of(r if scale == 1 else r / scale, roots) if spread else 0
             along_text = backend.column_dots(r, self._scores[:n, :][part]) if alpha else 0  # type: ignore[index]
             return loss, size, kappa, along_text
 
@@ -103,17 +107,18 @@ class SpanObjective(Objective):
 
         losses, sizes, spreads, along_text = zip(*self.team.map(soften), strict=True)
         self._note_bound(point, max(sizes))
-        kappa = sum(spreads) / n if spread else None
+        kappa = sum(spreads) / total if spread else None
         text_gradient = bias_gradient = None
         if alpha:
-            text_gradient = sum(along_text) / n
+            text_gradient = sum(along_text) / total
             self._freeze(text_gradient)
         if w:
             self._freeze(residuals)
             self.team.map(project)
             if point.intercept is not None:
-                bias_gradient = xp.sum(residuals, axis=0) / n
-        return Evaluation(sum(losses) / n, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+                bias = xp.sum(residuals, axis=0) if self._roots is None else self._roots @ residuals
+                bias_gradient = bias / total
+        return Evaluation(sum(losses) / total, self._gradient if w else None, text_gradient, bias_gradient, kappa)
 
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
         n, share = self.support.size, self.team.share
@@ -123,7 +128,7 @@ class SpanObjective(Objective):
         assert self._tracked is None  # Nothing uses the odometer and tracks images at once.
         # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is `products`.
         coefficients, products = blocks
-        return backend.column_dots_(coefficients, products) / self.support.size
+        return backend.column_dots_(coefficients, products) / self.support.total
 
     def _add_text(self, v: Array, alpha: Array) -> None:
         logits = v[self.support.size :, :]
@@ -150,12 +155,12 @@ class TrackedWatch(Watch):
 class SpanWatch(Watch):
     """Images scored through their products with the support."""
 
-    def __init__(self, X: Array, F: Array, start: Array, text: Array | None, team: Team) -> None:
+    def __init__(self, X: Array, F: Array, start: Array, support: Support, team: Team) -> None:
         super().__init__(X)
         self._products = team.matmul(X, F.T)
-        self._products /= F.shape[0]
+        self._products /= support.total
         self._base = team.matmul(X, start.T)
-        self._scores = None if text is None else team.matmul(X, text.T)
+        self._scores = None if support.text is None else team.matmul(X, support.text.T)
 
     def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
         n = self._products.shape[1]

@@ -4,8 +4,6 @@ CLIP embeddings have one large common direction, so a few products with a thin b
 eigendecomposition of a 1024 x 1024 matrix would cost as much as several passes over the support.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -18,11 +18,33 @@ class Support:
     y: Array
     n_classes: int
     text: Array | None
+    roots: Array | None = None
+    """√ω_i, (N,), where images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
+    weighted sums. Only what the softmax sees, and what comes out of it, has to know."""
+
+    @classmethod
+    def weighted(cls, F: Array, y: Array, n_classes: int, text: Array | None, weights: Array | None) -> Support:
+        """Images `F` that count as often as `weights` say; once each without."""
+        if weights is None:
+            return cls(F, y, n_classes, text)
+        roots = backend.namespace(F).sqrt(weights)
+        return cls(F * roots[:, None], y, n_classes, text, roots)
 
     @property
     def size(self) -> int:
-        """Number of examples N."""
+        """Number of examples."""
         return int(self.F.shape[0])
+
+    @lazy
+    def total(self) -> float:
+        """What sums over examples are divided by: N, or the sum of the weights."""
+        return self.size if self.roots is None else float((self.roots**2).sum())
+
+    @lazy
+    def class_sums(self) -> Array:
+        """Sum of each class's embeddings, (K, D)."""
+        F = self.F if self.roots is None else self.F * self.roots[:, None]
+        return backend.sum_by_class(F, self.y, self.n_classes)
 
     @property
     def dim(self) -> int:
@@ -52,5 +74,6 @@ class Support:
 
     @lazy
     def counts(self) -> Array:
-        """Examples of each class, (K,) integers."""
-        return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes)
+        """Examples of each class, or their weight, (K,)."""
+        extra = {} if self.roots is None else {"weights": self.roots**2}
+        return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes, **extra)

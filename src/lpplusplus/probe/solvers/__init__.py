@@ -7,8 +7,6 @@ name of `SOLVERS`.
 >>> probe = LPPlusPlus(solver=solvers.BlockMM(updates=100, cycle=(10, 1)))
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adam on all blocks, for the paper's comparison of optimisers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..._core import backend

@@ -5,8 +5,6 @@ at the start and after each update, and stops when the observer returns True or 
 kept is the observer's business (`selection`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -98,14 +96,14 @@ class Solver(ABC):
         """Whether α moves: not where it is fixed, nor by a cycle without steps on it."""
         return bool(self.learn_alpha and getattr(self, "cycle", (1, 1))[1] > 0)
 
-    def for_task(self, shots: int, *, held_out: bool, only_the_end: bool) -> Self:
+    def for_task(self, shots: int, *, held_out: bool, only_the_end: bool) -> "Self":
         """This solver for a support whose smallest class has `shots` examples.
 
         `held_out` says that held-out loss decides when to stop, `only_the_end` that no earlier iterate is looked at.
         """
         return self
 
-    def until(self, time: float) -> Self | None:
+    def until(self, time: float) -> "Self | None":
         """This solver with its end at `time`, where it can go there directly; else None."""
         return None
 

@@ -1,7 +1,5 @@
 """Algorithm 1 of the paper: block majorize-minimize steps on W and α in turn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..lipschitz import certified, gamma_alpha, gamma_w, step_size

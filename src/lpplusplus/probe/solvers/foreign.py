@@ -1,7 +1,5 @@
 """Solvers from outside the package, in a fit and in a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradient descent on both blocks at once, with one step for all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..lipschitz import certified, gamma_global, gamma_w, step_size

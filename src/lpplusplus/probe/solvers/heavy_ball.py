@@ -1,7 +1,5 @@
 """What the authors' released code runs: heavy-ball descent, and α by the sum of all gradients so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..._core import backend

@@ -4,8 +4,6 @@ It reaches a low loss in few evaluations, and a lower accuracy than slower solve
 path leads to a loss matters as much as the loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
