@@ -1,12 +1,13 @@
 """Fits in threads, in forked and in spawned processes at once, for hours: `python -m reliability.soak --seconds 7200`.
 
 Threads fit all the time. Meanwhile this process forks children that fit, whatever its threads hold at that moment, and
-starts fresh ones. Every fit must give the weights that a quiet process gave. Who makes no progress for `--patience`
+starts fresh ones. Every fit must give the weights that a quiet process gave. Who gives no sign of life for `--patience`
 seconds is taken for deadlocked. The memory of this process is measured every few seconds; its slope after a quarter of
 the time is what a day would add.
 """
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import multiprocessing
@@ -52,6 +53,28 @@ def spawned(connection):
     connection.send(fits(tasks()))
 
 
+class Life:
+    """Signs of life of a process, or of one thread of it: it used the processor, or waits for one or for the disk.
+
+    A deadlock is the absence of these, not of time: on a busy machine a fit may take minutes.
+    """
+
+    def __init__(self, process, thread=None):
+        self.tasks = Path(f"/proc/{process}/task")
+        self.thread, self.used, self.last = thread, None, time.monotonic()
+
+    def silent(self):
+        """Seconds since the last sign."""
+        used, waits = 0, False
+        for task in [self.tasks / str(self.thread)] if self.thread else list(self.tasks.iterdir()):
+            with contextlib.suppress(OSError):
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                used, waits = used + int(fields[11]) + int(fields[12]), waits or fields[0] in "RD"
+        if waits or used != self.used:
+            self.used, self.last = used, time.monotonic()
+        return time.monotonic() - self.last
+
+
 class Soak:
     """Counts, and what went wrong."""
 
@@ -63,11 +86,12 @@ class Soak:
         self.errors, self.deadlocks = [], []
         self.samples = []
         self.stop = threading.Event()
-        self.seen = {}
+        self.lives = {}
         self.start = time.monotonic()
 
     def thread(self, name, pause):
         """Fit until told to stop."""
+        self.lives[name] = Life(os.getpid(), threading.get_native_id())
         while not self.stop.is_set() and not self.errors:
             try:
                 check(fits(self.given), self.expected)
@@ -75,9 +99,8 @@ class Soak:
                 self.errors.append(f"{name}: {error!r}"[:500])
                 return
             self.counts["threads"] += 1
-            self.seen[name] = time.monotonic()
             self.stop.wait(pause)
-        self.seen.pop(name, None)
+        self.lives.pop(name, None)
 
     def fork(self):
         """A child that fits, while the threads go on; it must end well and in time."""
@@ -85,13 +108,12 @@ class Soak:
         if not child:
             code = 1
             try:
-                faulthandler.dump_traceback_later(self.patience - 5, exit=False)
                 check(fits(self.given), self.expected)
                 code = 0
             finally:
                 os._exit(code)
-        end = time.monotonic() + self.patience
-        while time.monotonic() < end:
+        life = Life(child)
+        while life.silent() < self.patience:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 if status:
@@ -111,12 +133,15 @@ class Soak:
         process.start()
         there.close()
         try:
-            if not here.poll(self.patience):
-                self.deadlocks.append(f"a spawned process after {self.patience} s")
-                process.kill()
-            else:
+            life = Life(process.pid)
+            while not here.poll(1.0) and life.silent() < self.patience:
+                pass
+            if life.silent() < self.patience:
                 check(here.recv(), self.expected)
                 self.counts["spawned"] += 1
+            else:
+                self.deadlocks.append(f"a spawned process after {self.patience} s")
+                process.kill()
         except (EOFError, AssertionError) as error:
             self.errors.append(f"a spawned process: {error!r}"[:500])
         finally:
@@ -126,8 +151,8 @@ class Soak:
     def watch(self):
         """Note the memory, and threads that stand still."""
         self.samples.append((round(time.monotonic() - self.start, 1), rss()))
-        for name, last in list(self.seen.items()):
-            if time.monotonic() - last > self.patience:
+        for name, life in list(self.lives.items()):
+            if life.silent() > self.patience:
                 faulthandler.dump_traceback()
                 self.deadlocks.append(f"{name}, which stands still")
 
@@ -175,7 +200,7 @@ def line(samples):
             float(np.median(sizes[kept][-tenth:])))  # fmt: skip
 
 
-def soak(seconds, *, threads=3, pause=0.5, between=3.0, patience=300.0, tell=lambda summary: None):
+def soak(seconds, *, threads=3, pause=0.5, between=3.0, patience=120.0, tell=lambda summary: None):
     """Run for some seconds; the summary. `tell` gets one now and then."""
     run = Soak(patience)
     workers = [threading.Thread(target=run.thread, args=(f"thread {i}", pause), daemon=True) for i in range(threads)]
@@ -204,7 +229,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--threads", type=int, default=3)
     parser.add_argument("--pause", type=float, default=0.5, help="seconds that a thread rests between fits")
-    parser.add_argument("--patience", type=float, default=300)
+    parser.add_argument("--patience", type=float, default=120)
     parser.add_argument("--output", type=Path)
     chosen = parser.parse_args()
     written = 0.0
