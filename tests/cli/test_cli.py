@@ -248,10 +248,10 @@ def test_evaluate(trained, work, tmp_path):
 def test_embed_and_inspect(trained, work):
     model, store, _ = trained
     made = ask("embed", work / "test", "-o", work / "test.features", "--views", 2)
-    assert (made["images"], made["views"], made["dim"], made["computed"]) == (6, 2, 130, 6)
+    assert (made["images"], made["views"], made["dim"], made["computed"]) == (6, 2, 1282, 6)
     assert (made["encoder"], made["classes"]) == ("embedded", CLASSES)
     again = lpp("embed", work / "test", "-o", work / "test.features", "--views", 2)
-    assert "6 images of 3 classes, 130 dimensions, 0 computed now, 6 reused, 0 skipped" in again
+    assert "6 images of 3 classes, 1282 dimensions, 0 computed now, 6 reused, 0 skipped" in again
     about = ask("inspect", store)
     assert (about["kind"], about["images"], about["views"], about["damaged"]) == ("feature store", 18, 0, [])
     assert about["classes"] == CLASSES

@@ -227,7 +227,7 @@ class TestStrangers:
             FeatureStore(store)
 
     def test_an_index_that_does_not_fit_the_shards(self, store):
-        self.rewrite(store, lambda w: w["store"]["settings"].update(dim=10**15))
+        self.rewrite(store, lambda w: w["store"]["settings"].update(dim=2**20))
         with pytest.raises(StoreError, match="shape"):
             FeatureStore(store).maps()
 

@@ -52,5 +52,5 @@ def _kind(name: str, about: str, size: int) -> EncoderKind:
 
 KINDS = {
     "embedded": _kind("embedded", "photos of things and animals, in this package: offline, fast", 12_900_000),
-    "drawings": _kind("drawings", "drawn shapes only, in this package: for `lpp demo` and tests", 2_800_000),
+    "drawings": _kind("drawings", "demonstration model of drawn shapes, in this package: for `lpp demo`", 2_800_000),
 }

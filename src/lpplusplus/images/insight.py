@@ -28,8 +28,8 @@ SAME_IMAGE = 0.98
 """Likeness from which two images of different classes are taken for the same image."""
 FEW_ENOUGH = 50_000
 """Largest number of images of which all pairs are compared."""
-SURE, EXCLUDED = 0.7, 0.05
-"""An image looks mislabelled if another class has at least the first probability, and its own less than the second."""
+LIKELIER = 14.0
+"""An image looks mislabelled if another class is so many times as likely as its label."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
 
@@ -150,7 +150,8 @@ def examine(
     found: dict[str, Any] = {"twins": look_alikes(support.rows, support.labels, support.paths)}
     if text is not None:
         found["doubtful_names"] = doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
-    examples_alone = None if text is None else LPPlusPlus(alpha="none")
+    several = text is not None and len(_present(support)) > 1
+    examples_alone = LPPlusPlus(alpha="none") if several else None
     if validation is not None:
         measured, held = "validation", validation
         seen = {row.tobytes() for row in support.rows}
@@ -170,13 +171,11 @@ def examine(
     right = answers.right
     if text is not None:
         names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
-        by_names, by_examples = Answers(held, _asked(names, held, classes), classes), Answers(held, visual, classes)
-        found |= {
-            "zero_shot_accuracy": float(by_names.right.mean()),
-            "examples_alone_accuracy": float(by_examples.right.mean()),
-            "over_names": _lead(right, by_names.right),
-            "over_examples": _lead(right, by_examples.right),
-        }
+        by_names = Answers(held, _asked(names, held, classes), classes).right
+        found |= {"zero_shot_accuracy": float(by_names.mean()), "over_names": _lead(right, by_names)}
+    if examples_alone is not None:
+        alone = Answers(held, visual, classes).right
+        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone)}
     assert held.labels is not None
     insight = Insight(
         measured,
@@ -246,7 +245,7 @@ def folds_of(support: Embeddings) -> NDArray[np.intp]:
 def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     """Images that look mislabelled, the most obvious first.
 
-    The classifier, which has not seen the image, is sure of another class and all but excludes the label.
+    To the classifier, which has not seen the image, another class is much likelier than the label.
 
     Examples
     --------
@@ -258,7 +257,7 @@ def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     truth, said = answers.truth, answers.probabilities
     rows, best = np.arange(len(truth)), said.argmax(axis=1)
     own, other = said[rows, truth], said[rows, best]
-    odd = np.flatnonzero((other >= SURE) & (own < EXCLUDED))
+    odd = np.flatnonzero(other >= LIKELIER * own)
     order = odd[np.argsort(own[odd] - other[odd], kind="stable")][:most]
     label = answers.classes
     paths = answers.images.paths
