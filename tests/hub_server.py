@@ -21,8 +21,8 @@ def hub(repository, commit, folder):
             api, resolve = f"/api/models/{repository}", f"/{repository}/resolve/"
             if path.startswith(f"{api}/tree/"):
                 return self.json([self.entry(name) for name in files])
-            if path in (f"{api}/revision/main", f"{api}/revision/{commit}"):
-                siblings = [{"rfilename": name} for name in files]
+            if path in (api, f"{api}/revision/main", f"{api}/revision/{commit}"):
+                siblings = [{"rfilename": name, "size": self.entry(name)["size"]} for name in files]
                 return self.json({"id": repository, "modelId": repository, "sha": commit, "siblings": siblings})
             if path.startswith(f"{api}/revision/"):
                 return self.refuse("RevisionNotFound")

@@ -430,8 +430,8 @@ def test_not_fitted(photos, tmp_path):
 
 
 def test_unknown_encoders_are_told_when_they_are_needed(photos):
-    with pytest.raises(EncoderError, match="there is no encoder 'clip'"):
-        ImageClassifier("clip").fit(photos)
+    with pytest.raises(EncoderError, match="there is no encoder 'resnet'"):
+        ImageClassifier("resnet").fit(photos)
 
 
 def test_a_change_of_encoder_counts_at_the_next_fit(photos, new_photos):

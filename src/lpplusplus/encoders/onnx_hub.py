@@ -98,9 +98,8 @@ def _announce(hub_id: str, revision: str | None, wanted: set[str]) -> None:
         huggingface_hub.snapshot_download(hub_id, revision=revision, local_files_only=True)
         return
     except Exception:  # Not here, or not all of it.
-        tree = huggingface_hub.HfApi().list_repo_tree(hub_id, revision=revision, recursive=True)
-        files = [one for one in tree if any(fnmatch.fnmatch(one.path, pattern) for pattern in wanted)]
-    total = sum(getattr(one, "size", 0) for one in files)
+        files = huggingface_hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30).siblings
+    total = sum(f.size or 0 for f in files or () if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in wanted))
     logging.getLogger(__name__).warning(
         "%s is downloaded once from the Hugging Face hub, %.0f MB, and kept in %s.",
         hub_id, total / 1e6, huggingface_hub.constants.HF_HUB_CACHE,
