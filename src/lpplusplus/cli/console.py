@@ -43,7 +43,7 @@ def complain(text: str) -> None:
     err().print(Text.assemble(("lpp:", "bold red"), " ", plain(" ".join(text.splitlines()))), soft_wrap=True)
 
 
-def tell(text: str) -> None:
+def remark(text: str) -> None:
     """Print a line for people on standard error, where it is in nobody's way."""
     err().print(Text(plain(text)), soft_wrap=True)
 

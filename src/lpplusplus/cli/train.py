@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table, tell, warn
+from .console import add_row, bar, out, percent, remark, say, show_json, table, warn
 from .options import (
     AllowNetwork,
     Errors,
@@ -179,7 +179,7 @@ def _show_names(names: dict[str, str], most: int = 6) -> None:
     changed = [f"{label} → {name}" for label, name in names.items() if name != label]
     if changed:
         more = f", … ({len(changed)} in all)" if len(changed) > most else ""
-        tell(f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE")
+        remark(f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE")
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
