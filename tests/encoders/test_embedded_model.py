@@ -14,6 +14,7 @@ from lpplusplus.encoders.onnx_folder import open_folder
 from lpplusplus.encoders.packaged import FOLDERS, KINDS
 from lpplusplus.images.drawings import demo_classes, render
 from lpplusplus.images.embedder import embed
+from lpplusplus.images.insight import doubtful_names
 from lpplusplus.images.sources import from_folder
 
 FOLDER = FOLDERS["embedded"]
@@ -105,6 +106,11 @@ def test_names_alone_on_real_photos(model, name, least):
     truth = np.searchsorted(images.classes, found.labels)
     cosines = found.rows @ text.T
     assert (cosines.argmax(axis=1) == truth).mean() > least
+    if name == "pets":
+        odd = {"pug": "tardigrade", "beagle": "zyzzyva", "samoyed": "xqzt"}
+        renamed = class_texts(model, [odd.get(label, label) for label in images.classes])
+        assert set(odd) <= set(doubtful_names(found.rows, found.labels, renamed, list(images.classes)))
+        assert not set(odd) & set(doubtful_names(found.rows, found.labels, text, list(images.classes)))
     losses = {s: -np.log(probabilities(cosines, s)[np.arange(len(truth)), truth]).mean() for s in (50, 75, 100, 150)}
     assert losses[100] < min(losses.values()) + 0.25
 

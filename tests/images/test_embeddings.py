@@ -78,3 +78,20 @@ class TestTheDoor:
         assert class_text(support, ToyEncoder, ["a {}."]).shape == (2, 24)
         with pytest.raises(SourceError, match=r"toy:0 .*toy:3"):
             class_text(support, lambda: ToyEncoder(seed=3), ["a {}."])
+
+
+def test_the_old_name_of_drawings_still_opens_it(tmp_path):
+    """Files of before say "embedded" and have the fingerprint of what is called drawings now."""
+    from lpplusplus.encoders import open_encoder
+    from lpplusplus.encoders.packaged import DRAWINGS_FINGERPRINT
+    from lpplusplus.images import ImageClassifier
+
+    drawings, photos = open_encoder("drawings"), make_folder(tmp_path / "photos", {"robin": 2, "wren": 2})
+    assert drawings.fingerprint == DRAWINGS_FINGERPRINT
+    drawings.spec = "embedded"  # As it called itself.
+    clf = ImageClassifier(drawings).fit(photos, store=tmp_path / "store")
+    clf.save(tmp_path / "old.lpp")
+    loaded = ImageClassifier.load(tmp_path / "old.lpp")
+    assert loaded.origin_.spec == "drawings"
+    assert loaded.predict(photos).tolist() == clf.predict(photos).tolist()
+    assert ImageClassifier().fit(tmp_path / "store").origin_.spec == "drawings"

@@ -95,7 +95,9 @@ def _announce(hub_id: str, revision: str | None, wanted: set[str]) -> None:
     import huggingface_hub
 
     try:
-        huggingface_hub.snapshot_download(hub_id, revision=revision, local_files_only=True)
+        huggingface_hub.snapshot_download(
+            hub_id, revision=revision, allow_patterns=sorted(wanted), local_files_only=True
+        )
         return
     except Exception:  # Not here, or not all of it.
         files = huggingface_hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30).siblings
