@@ -154,4 +154,4 @@ def test_log_probabilities(method):
     probe = method().fit(F, y, text=T)
     assert np.allclose(probe.predict_log_proba(F), np.log(probe.predict_proba(F)), atol=1e-12)
     probe.coef_ = 1e4 * probe.coef_
-    assert probe.predict_log_proba(F).min() == -np.inf  # Without a warning, as in scikit-learn.
+    assert np.isfinite(probe.predict_log_proba(F)).all()

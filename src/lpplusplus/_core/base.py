@@ -7,7 +7,6 @@ from inspect import get_annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
@@ -163,10 +162,9 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         return z
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of `predict_proba`, (n, K); as in scikit-learn, -inf where a probability is too small to write."""
+        """Logarithm of `predict_proba`, (n, K)."""
         p = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return backend.namespace(p).log(p)
+        return backend.namespace(p).log(p)
 
     def predict(self, X: Any) -> Array:
         """Most likely class of each image.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,8 +129,10 @@ def train(
     )
     names = None if classes is None else read_class_names(classes)
     images = source if holds_embeddings(source) else open_images(source, allow_empty=allow_empty, part="train")
-    if names is None and not as_json and not isinstance(images, Path):
-        _show_names(dict(zip(images.classes, images.names, strict=True)))
+    cleaned = "" if names is not None or isinstance(images, Path) else _cleaned(images.classes, images.names)
+    at_terminal = sys.stderr.isatty()
+    if cleaned and at_terminal and not as_json:
+        remark(cleaned)  # Before it is used: there is time to stop.
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
@@ -146,6 +150,8 @@ def train(
         where = {"report": report and str(report)}
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
         return
+    if cleaned and not at_terminal:
+        say("{}", cleaned)
     tell(clf, insight, output)
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
@@ -174,12 +180,12 @@ def _checked(clf: ImageClassifier) -> Insight:
     return insight
 
 
-def _show_names(names: dict[str, str], most: int = 6) -> None:
-    """What the encoder will read instead of labels, before it does."""
-    changed = [f"{label} → {name}" for label, name in names.items() if name != label]
-    if changed:
-        more = f", … ({len(changed)} in all)" if len(changed) > most else ""
-        remark(f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE")
+def _cleaned(labels: Sequence[str], names: Sequence[str], most: int = 6) -> str:
+    """What the encoder reads instead of labels."""
+    changed = [f"{label} → {name}" for label, name in zip(labels, names, strict=True) if name != label]
+    more = f", … ({len(changed)} in all)" if len(changed) > most else ""
+    told = f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE"
+    return told if changed else ""
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
