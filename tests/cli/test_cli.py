@@ -257,7 +257,7 @@ def test_embed_and_inspect(trained, work):
     assert (about["kind"], about["images"], about["views"], about["damaged"]) == ("feature store", 18, 0, [])
     assert about["classes"] == CLASSES
     shown = ask("inspect", model)
-    assert (shown["kind"], shown["method"], shown["dim"]) == ("classifier", "LPPlusPlus", 130)
+    assert (shown["kind"], shown["method"], shown["dim"]) == ("classifier", "LPPlusPlus", 1282)
     assert (shown["classes"], shown["names"]) == (CLASSES, ["blue star", "fish", "red star"])
     assert (shown["encoder"], shown["templates"]) == ("embedded", ["a photo of a {}."])
     assert shown["encoder_fingerprint"] == about["encoder_fingerprint"]
