@@ -226,6 +226,12 @@ class TestStrangers:
         with pytest.raises(StoreError, match="damaged"):
             FeatureStore(store)
 
+    def test_the_message_repeats_no_more_than_a_line_of_the_index(self, store):
+        self.rewrite(store, lambda w: w["store"]["settings"].update({"x" * 7000: 1}))
+        with pytest.raises(StoreError, match="damaged") as caught:
+            FeatureStore(store)
+        assert len(str(caught.value)) < 500 + len(str(store))
+
     def test_an_index_that_does_not_fit_the_shards(self, store):
         self.rewrite(store, lambda w: w["store"]["settings"].update(dim=2**20))
         with pytest.raises(StoreError, match="shape"):

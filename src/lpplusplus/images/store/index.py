@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,10 @@ def read_index(folder: Path, name: str = NAME) -> Index:
     except FileNotFoundError:
         raise StoreError(_absent(folder)) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        what = textwrap.shorten(str(error), 200, placeholder=" …")
         if not _has_shards(folder):
-            raise ForeignStoreError(f"{path} is not the index of a feature store ({error}).") from error
-        raise StoreError(f"{path} is damaged ({error}): embed again to rebuild it.") from error
+            raise ForeignStoreError(f"{path} is not the index of a feature store ({what}).") from error
+        raise StoreError(f"{path} is damaged ({what}): embed again to rebuild it.") from error
     # Every version forms the digest this way, and it is right: not damage.
     raise ForeignStoreError(
         f"{path} has format {shown(kind)}, version {shown(version)}; this lpplusplus reads version {VERSION}: "
