@@ -53,8 +53,8 @@ def run(name, corpus, seconds, executions):
         for number, content in enumerate(readers.TARGETS[name].seeds(Path(work))):
             (folder / f"seed-{number}").write_bytes(content)
     options = [f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={SECONDS_PER_INPUT}",
-               f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", "-seed=1", f"-artifact_prefix={folder.parent}/found-{name}-",
-               "-verbosity=1", *([f"-runs={executions}"] if executions else []), str(folder)]  # fmt: skip
+               f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", f"-artifact_prefix={folder.parent}/found-{name}-",
+               "-seed=1", "-verbosity=1", *([f"-runs={executions}"] if executions else []), str(folder)]  # fmt: skip
     start = time.time()
     done = subprocess.run(
         [sys.executable, "-m", "reliability.fuzzing", "--one", name, "--", *options],
