@@ -19,7 +19,7 @@ from lpplusplus.images.embedder import embed
 from lpplusplus.images.embeddings import Origin
 from lpplusplus.images.sources import from_folder, from_list
 from lpplusplus.images.store import FeatureStore, StoreError, StoreWriter, is_store
-from lpplusplus.images.store.shards import Shard, map_embeddings, read_shard, write_shard
+from lpplusplus.images.store.shards import Shard, _tensor, map_embeddings, read_shard, write_shard
 from toy_encoder import ToyEncoder
 from toy_images import contents, make_folder
 
@@ -494,3 +494,10 @@ def test_reading_features_needs_no_pillow(made):
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "14 []"
+
+
+def test_an_array_without_entries_and_without_bounds():
+    """Zero times anything is no bytes, but numpy cannot make an array of such a shape."""
+    for shape in ([0, 2**40, 2**40], [0] + [1] * 70):
+        with pytest.raises(ValueError, match="does not fit"):
+            _tensor({"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}, 8, 8)

@@ -211,7 +211,8 @@ def _tensor(entry: dict[str, Any], base: int, size: int) -> Tensor:
     dtype, shape, (start, stop) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
     if not all(type(value) is int and value >= 0 for value in (*shape, start, stop)):
         raise ValueError("sizes in its header are not whole numbers")
-    if stop - start != math.prod(shape) * dtype.itemsize or base + stop > size:
+    too_many = len(shape) > 8 or math.prod(filter(None, shape)) > 2**48  # Numpy could not even make it without entries.
+    if too_many or stop - start != math.prod(shape) * dtype.itemsize or base + stop > size:
         raise ValueError("its header does not fit its size")
     return Tensor(dtype, tuple(shape), base + start)
 
