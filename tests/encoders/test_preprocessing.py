@@ -1,11 +1,14 @@
 """Our pixels are CLIP's pixels: compared with open_clip's own transform, and views with torchvision's crop."""
 
+import json
 from functools import cache
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from lpplusplus.encoders import EncoderError
+from lpplusplus.encoders.onnx_folder import read_preprocessing
 from lpplusplus.encoders.pixels.configs import from_open_clip, from_transformers
 from lpplusplus.encoders.pixels.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing, random_box, random_crop
 
@@ -188,3 +191,11 @@ def test_transformers_configuration():
     ]:
         with pytest.raises(ValueError, match=message):
             from_transformers(clip | change)
+
+
+def test_a_message_about_a_file_repeats_no_more_than_a_line_of_it(tmp_path):
+    path = tmp_path / "preprocessor_config.json"
+    path.write_text(json.dumps({"size": {"shortest_edge": "x" * 9000}, "do_center_crop": True}))
+    with pytest.raises(EncoderError, match="size must be a number of pixels") as caught:
+        read_preprocessing(path, "transformers")
+    assert len(str(caught.value)) < 400 + len(str(path))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -103,7 +104,7 @@ def read_preprocessing(path: Path, layout: str) -> Preprocessing:
     try:
         return read(_json(path))
     except (ValueError, TypeError, OverflowError) as error:
-        raise EncoderError(f"{path}: {error}") from error
+        raise EncoderError(f"{path}: {textwrap.shorten(str(error), 300, placeholder=' …')}") from error
 
 
 def external_files(model: Path) -> list[str]:
