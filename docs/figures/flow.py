@@ -78,7 +78,7 @@ def accuracy_against_time(data, folder):
         panel.plot(stop, np.interp(np.log(stop), np.log(ends), mean), "o", color=color)
     panel.axvline(300, color="k", lw=0.8, ls=":")
     panel.set(xscale="log", xlabel="updates that the flow stands for", ylabel="test accuracy, %")
-    panel.set_title("dots: where the default stops; dashed: without the metric; dotted: 300 updates", fontsize=8)
+    panel.set_title("dots: the default stops; dashed: no metric; dotted: 300 updates", fontsize=8)
     panel.legend(frameon=False, ncols=2, fontsize=8)
     figure.savefig(folder / "flow_accuracy.png", dpi=110)
 

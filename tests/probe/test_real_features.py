@@ -50,18 +50,18 @@ def test_flow_at_the_same_time_is_as_accurate_as_300_updates(rn50, shots):
 
 
 @pytest.mark.parametrize("encoder", whurs19.ENCODERS)
-def test_the_default_without_validation_beats_the_released_recipe_with_it(encoder):
-    """At 2, 4, 8 and 16 shots, by more than chance (two standard errors) over a hundred tasks, and over thirty.
+@pytest.mark.parametrize("tasks", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_default_without_validation_beats_the_released_recipe_with_it(encoder, tasks):
+    """At 2, 4, 8 and 16 shots, by more than chance (two standard errors) over a hundred tasks; on the mean over twenty.
 
     Over ten, L/14's gains of 0.2 points are within one image a task.
     """
     data = whurs19.load(encoder)
     for shots in (2, 4, 8, 16):
-        ours = whurs19.accuracies(data, LPPlusPlus(), shots, HUNDRED)
-        theirs = whurs19.accuracies(data, LPPlusPlus(recipe="released"), shots, HUNDRED, validation=True)
+        ours = whurs19.accuracies(data, LPPlusPlus(), shots, HUNDRED[:tasks])
+        theirs = whurs19.accuracies(data, LPPlusPlus(recipe="released"), shots, HUNDRED[:tasks], validation=True)
         gain = ours - theirs
-        assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)), shots
-        assert gain[:30].mean() >= 0, shots
+        assert gain.mean() > (2 * gain.std(ddof=1) / np.sqrt(tasks) if tasks == 100 else 0), shots
         assert gain[:10].mean() >= -100 / len(data.train), shots
 
 
