@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
     from ..images.classifier import ImageClassifier
     from ..images.insight import Insight
+    from ..images.sources.image_set import ImageSet
 
 METHODS = {
     "lp++": "LPPlusPlus",
@@ -129,10 +129,7 @@ def train(
     )
     names = None if classes is None else read_class_names(classes)
     images = source if holds_embeddings(source) else open_images(source, allow_empty=allow_empty, part="train")
-    cleaned = "" if names is not None or isinstance(images, Path) else _cleaned(images.classes, images.names)
-    at_terminal = sys.stderr.isatty()
-    if cleaned and at_terminal and not as_json:
-        remark(cleaned)  # Before it is used: there is time to stop.
+    to_tell = "" if names is not None or as_json or isinstance(images, Path) else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
@@ -150,9 +147,7 @@ def train(
         where = {"report": report and str(report)}
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
         return
-    if cleaned and not at_terminal:
-        say("{}", cleaned)
-    tell(clf, insight, output)
+    tell(clf, insight, output, to_tell)
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
 
@@ -180,11 +175,14 @@ def _checked(clf: ImageClassifier) -> Insight:
     return insight
 
 
-def _cleaned(labels: Sequence[str], names: Sequence[str], most: int = 6) -> str:
-    """What the encoder reads instead of labels."""
-    changed = [f"{label} → {name}" for label, name in zip(labels, names, strict=True) if name != label]
+def _tell_names(images: ImageSet, most: int = 6) -> str:
+    """What the encoder reads instead of labels: told at a terminal, while there is time to stop, else returned."""
+    changed = [f"{label} → {name}" for label, name in zip(images.classes, images.names, strict=True) if name != label]
     more = f", … ({len(changed)} in all)" if len(changed) > most else ""
     told = f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE"
+    if changed and sys.stderr.isatty():
+        remark(told)
+        return ""
     return told if changed else ""
 
 
@@ -209,8 +207,10 @@ def _check_output(output: Path, inputs: list[Path]) -> None:
     check_writable(output.parent, "-o")
 
 
-def tell(clf: ImageClassifier, insight: Insight, output: Path) -> None:
-    """Print what was learned."""
+def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") -> None:
+    """Print what was learned, after what is to be told `first`."""
+    if first:
+        say("{}", first)
     support = clf.support_
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
     say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)
