@@ -9,7 +9,8 @@ import whurs19
 from helpers import shared_data
 from lpplusplus import LPPlusPlus, ZeroShot, fit_many
 from lpplusplus._core.class_prompts import check_text
-from lpplusplus.probe.prompt_weights import STEEPEST, temperature
+from lpplusplus.probe.initialization import likeliest_alpha
+from lpplusplus.probe.prompt_weights import STEEPEST
 from tasks import small_task
 
 F, Y, T = small_task(5, 4, 16, seed=3)
@@ -40,7 +41,7 @@ def by_hand(prompts, F, y):
 def test_names_are_those_of_the_formula():
     expected, s = by_hand(STACK, F, Y)
     assert 1 < s < STEEPEST - 1
-    assert temperature(F, Y, check_text(STACK)[0]) == pytest.approx(s, abs=2e-3)
+    assert likeliest_alpha(F, Y, check_text(STACK)[0], STEEPEST) == pytest.approx(s, abs=2e-3)
     model = LPPlusPlus().fit(F, Y, text=STACK)
     np.testing.assert_allclose(model.text_, expected, atol=1e-6)
     np.testing.assert_allclose(model.coef_, LPPlusPlus().fit(F, Y, text=expected).coef_, atol=1e-4)
@@ -57,7 +58,7 @@ def test_names_that_mean_nothing_stay_averages():
     """Where the names fit other classes better than their own, the images cannot tell good prompts from bad."""
     wrong = STACK[:, [1, 2, 3, 4, 0]]
     plain = check_text(wrong)[0]
-    assert temperature(F, Y, plain) == 0
+    assert likeliest_alpha(F, Y, plain, STEEPEST) == 0
     np.testing.assert_allclose(LPPlusPlus().fit(F, Y, text=wrong).text_, plain, atol=1e-12)
 
 
@@ -87,7 +88,7 @@ def test_a_class_with_fewer_prompts():
     ragged = [STACK[: k + 1, k] for k in range(5)]
     text = LPPlusPlus().fit(F, Y, text=ragged).text_
     np.testing.assert_allclose(text[0], unit(STACK[0, 0]), atol=1e-12)
-    s = temperature(F, Y, check_text(ragged)[0])
+    s = likeliest_alpha(F, Y, check_text(ragged)[0], STEEPEST)
     prompts = unit(STACK[:4, 3])
     weights = softmax(s * prompts @ unit(F[Y == 3].mean(axis=0)))
     np.testing.assert_allclose(text[3], unit(weights @ prompts), atol=1e-9)

@@ -117,7 +117,7 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
 
     if slope(0.0) >= 0:
         return 0.0
-    return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-3 * most))
+    return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-6 * most))
 
 
 def believable(F: Array, y: Array, text: Array, roots: Array | None = None) -> Array:

@@ -18,10 +18,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._core import backend
-from .._core.backend import Array
 from .._core.class_prompts import weighted
-from .._core.softmax import softmax
 from .._core.task import Task
+from .initialization import likeliest_alpha
 
 STEEPEST = 100.0
 """Largest factor of cosines: CLIP's own. A support that its names fit without error would ask for more than any."""
@@ -43,31 +42,5 @@ def weigh_prompts(task: Task) -> Task:
     F = backend.unit_rows(task.X)
     means = backend.unit_rows(backend.sum_by_class(F, task.y, task.n_classes))
     cosines = backend.namespace(F).stack([backend.row_dots(prompt, means) for prompt in task.prompts])
-    text = weighted(task.prompts, cosines, temperature(F, task.y, task.text))
+    text = weighted(task.prompts, cosines, likeliest_alpha(F, task.y, task.text, most=STEEPEST))
     return replace(task, text=text, prompts=None)
-
-
-def temperature(F: Array, y: Array, text: Array) -> float:
-    """The factor s of cosines under which `text` are the likeliest names of the images, between 0 and `STEEPEST`.
-
-    >>> import numpy as np
-    >>> F, text = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), np.eye(2)
-    >>> round(temperature(F, np.array([0, 1, 0]), text), 2), temperature(F, np.array([1, 0, 0]), text)
-    (2.7, 0.0)
-    """
-    xp, cosines = backend.namespace(F), F @ text.T
-    own = float(xp.sum(cosines[backend.arange(F, F.shape[0]), y]))
-
-    def slope(s: float) -> float:
-        """Of the log-loss, which is convex in s."""
-        p = s * cosines
-        softmax(p, out=p)
-        return float(xp.sum(p * cosines)) - own
-
-    low, high = 0.0, STEEPEST
-    if slope(high) <= 0:
-        return high
-    while slope(low) < 0 and high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return low
