@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from . import backend, checks
@@ -46,14 +47,11 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
     return backend.unit_rows(mean), prompts
 
 
-def weighted(prompts: Array, cosines: Array, factor: float) -> Array:
+def weighted(prompts: Iterable[Array], cosines: Array, factor: float) -> Array:
     """Σ_p exp(factor · cosine_pk) prompt_pk for each class, of unit length, (K, D); `cosines` are (P, K)."""
     xp = backend.namespace(cosines)
     weights = xp.exp(factor * (cosines - xp.max(cosines, axis=0)))
-    total = backend.zeros(prompts, tuple(prompts.shape[1:]))
-    for weight, prompt in zip(weights, prompts, strict=True):
-        total += weight[:, None] * prompt
-    return backend.unit_rows(total)
+    return backend.unit_rows(sum(weight[:, None] * prompt for weight, prompt in zip(weights, prompts, strict=True)))
 
 
 def _unit(rows: Any, name: str, like: Array | None) -> Array:

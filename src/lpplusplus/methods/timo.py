@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.class_prompts import weighted
 from .._core.parameters import FLAG, Rule, nothing, number
 from .._core.task import Task
 from ._gaussians import Gaussians
@@ -121,13 +122,6 @@ class TIMO(GDA):
         rows = [one[task.y] for one in prompts]
         cosines = backend.namespace(F).stack([backend.row_dots(row, others) for row in rows])
         return weighted(rows, cosines, self.gamma_)
-
-
-def weighted(prompts: Any, cosines: Array, gamma: float) -> Array:
-    """Unit rows along Σ_p exp(γ cosine) · prompt, (K, D), from prompts (P, K, D) and their cosines (P, K)."""
-    xp = backend.namespace(cosines)
-    weights = xp.exp(gamma * (cosines - xp.max(cosines, axis=0)))
-    return backend.unit_rows(sum(weight[:, None] * prompt for weight, prompt in zip(weights, prompts, strict=True)))
 
 
 def best_prompts(prompts: Array, cosines: Array, beta: int) -> tuple[Array, Array]:
