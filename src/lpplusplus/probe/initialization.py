@@ -89,7 +89,7 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
 def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array | None = None) -> float:
     """The α between 0 and `most` under which the names alone, softmax(α f·t), make the labels likeliest.
 
-    It is in the hundreds for CLIP and its class names, and near 0 for names that mean nothing.
+    It is large for CLIP and its class names, and near 0 for names that mean nothing.
 
     >>> text = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> likeliest_alpha(text, np.array([0, 1]), text, most=100.0)

@@ -19,7 +19,7 @@ from .._core.threads import ALONE, Team
 from .initialization import class_sums
 
 RHO = 1.0
-"""ρ: how much the scatter counts against a sphere of the same mean eigenvalue. From 0.5 to 2 little changes."""
+"""ρ: how much the scatter counts against a sphere of the same mean eigenvalue."""
 
 
 @dataclass(frozen=True)
