@@ -21,7 +21,7 @@ ROOMS = {
     "cli": ["images", "bench"],
     "__main__": ["cli"],
 }
-"""Each room may import from itself, from the rooms named here, and from what these may import: a new room is one line."""
+"""Each room may import from itself, the rooms named here, and what these may import. A new room is one line."""
 
 
 def modules():
