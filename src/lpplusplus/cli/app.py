@@ -10,6 +10,7 @@ from .demo import demo
 from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
+from .grow import add, merge, remove, rename
 from .inspect import inspect
 from .predict import predict
 from .train import train
@@ -40,6 +41,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders):
+for _function in (demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

@@ -18,9 +18,9 @@ from .options import (
     Report,
     Spec,
     Views,
+    check_output,
     check_report,
     check_store,
-    check_writable,
     report_left_aside,
     report_skipped,
 )
@@ -93,6 +93,13 @@ def train(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
     ] = False,
+    support: Annotated[
+        bool,
+        typer.Option(
+            "--support/--no-support",
+            help="Keep the photos' embeddings in the file, without which it cannot be changed or checked later.",
+        ),
+    ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
@@ -108,7 +115,7 @@ def train(
     lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
     kind = _method(method)
-    _check_output(output, [path for path in (source, val, classes) if path is not None])
+    check_output(output, [path for path in (source, val, classes) if path is not None])
     if report is not None:
         check_report(report, output)
     if store is not None:
@@ -138,8 +145,12 @@ def train(
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
-    insight = _checked(clf)
-    clf.save(output)
+    insight = checked(clf)
+    clf.save(output, support=support)
+    if not support:
+        remark(
+            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
+        )
     if report is not None:
         with bar("Making the report") as progress:
             clf.report(report, progress=progress)
@@ -163,7 +174,7 @@ def _method(name: str) -> type[FewShotClassifier]:
     return kind
 
 
-def _checked(clf: ImageClassifier) -> Insight:
+def checked(clf: ImageClassifier) -> Insight:
     """What was learned; a warning if the validation images were trained on."""
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
@@ -184,27 +195,6 @@ def _tell_names(images: ImageSet, most: int = 6) -> str:
         remark(told)
         return ""
     return told if changed else ""
-
-
-def _check_output(output: Path, inputs: list[Path]) -> None:
-    """Refuse a file that cannot be written, or that is something else than a classifier."""
-    from .._core.model_file import is_classifier
-    from ..images.sources.folders import EXTENSIONS
-
-    problem = None
-    if output.is_dir():
-        problem = f"{output} is a folder: name a file, such as {output / 'model.lpp'}."
-    elif not output.parent.is_dir():
-        problem = f"the folder {output.parent} does not exist: make it first."
-    elif output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
-        problem = f"{output} is also an input: name another file, such as {output.with_suffix('.lpp')}."
-    elif output.suffix.lower() in EXTENSIONS:
-        problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
-    elif output.exists() and not is_classifier(output):
-        problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
-    if problem is not None:
-        raise typer.BadParameter(problem, param_hint="-o")
-    check_writable(output.parent, "-o")
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") -> None:
