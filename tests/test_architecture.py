@@ -11,7 +11,7 @@ import lpplusplus
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(lpplusplus.__file__).parent
-ROOMS = [{"_core"}, {"probe", "encoders"}, {"methods"}, {"images"}, {"bench"}, {"cli"}, {"__main__"}]
+ROOMS = [{"_core"}, {"probe", "encoders"}, {"methods"}, {"images"}, {"bench", "deploy"}, {"cli"}, {"__main__"}]
 """Each room may import from those before it and from itself."""
 
 

@@ -1,0 +1,1 @@
+"""A trained classifier where its owner needs it: other programs, other machines, other people."""
