@@ -4,8 +4,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # Torch reads it when it is imported.
 
-import pytest  # noqa: E402
-from threadpoolctl import threadpool_limits  # noqa: E402
+import pytest
+from threadpoolctl import threadpool_limits
 
 
 def pytest_xdist_auto_num_workers(config):
