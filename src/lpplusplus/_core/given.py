@@ -34,13 +34,14 @@ class Given:
         sample_weight: Any = None,
     ) -> Given:  # fmt: skip
         """Copies of what `fit` was given, and has checked."""
+        X, X_val = kept(X), None if X_val is None else kept(X_val)
         labels = checks.check_labels(y, "y", len(X)).copy()
         text, _ = named_text.in_order(text, classes, labels)
         return cls(
-            kept(X),
+            X,
             labels,
             [kept(part) for part in text] if _is_listed(text) else None if text is None else kept(text),
-            None if X_val is None else kept(X_val),
+            X_val,
             None if y_val is None else checks.check_labels(y_val, "y_val", len(X_val)).copy(),
             None if sample_weight is None else np.array(backend.to_numpy(sample_weight), np.float64),
         )

@@ -13,6 +13,7 @@ from .evaluate import evaluate
 from .grow import add, merge, remove, rename
 from .inspect import inspect
 from .predict import predict
+from .serve import serve
 from .train import train
 
 app = typer.Typer(
@@ -41,6 +42,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders):
+for _function in (demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders, serve):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

@@ -22,7 +22,7 @@ from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
 from .growing import Growing
-from .inputs import called, class_text, gather
+from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
 from .lesson import Lesson, kept_in
 from .words import short
@@ -293,6 +293,13 @@ class ImageClassifier(Growing):
             on_error=self.on_error,
             progress=self.progress,
         )
+
+    def open_encoder(self) -> Encoder:
+        """The encoder that this classifier was trained with, opened; another model by its name is refused."""
+        self._check_fitted()
+        opened = self._encoder_of(self.origin_, self._where)
+        refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
+        return opened
 
     def probabilities(self, found: Embeddings) -> NDArray[Any]:
         """Probability of each class, (n, K), for images that are embedded already."""
