@@ -100,7 +100,7 @@ def test_labels_that_json_cannot_hold_are_refused(task, tmp_path):
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_golden_files_of_both_formats(number):
-    """Each written once by tests/data/make_format….py and never again: every later version must read them."""
+    """Each written once by version 0.1.0 and never again: every later version must read them."""
     golden = DATA / f"format{number}.lpp"
     probe = lpplusplus.load(golden)
     expected = json.loads(golden.with_suffix(".json").read_text())
