@@ -140,7 +140,8 @@ class Tower:
         from .onnx_folder import external_files
 
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
-        self._side_by_side, self._at_once = (threads, PART) if small else (1, None)
+        self._side_by_side = threads if small else 1
+        self._at_once: int | None = PART if small else None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = 1 if small else threads, 1
         options.log_severity_level = 3
