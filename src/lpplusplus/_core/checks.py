@@ -1,7 +1,5 @@
 """Checks of single inputs. Every message names the array, the row where there is one, and the remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NoReturn
 

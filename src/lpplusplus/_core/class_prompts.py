@@ -1,7 +1,5 @@
 """What `text=` may be: one embedding per class, or several prompts of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `fit` and `predict` are given, as checked arrays."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Class-name embeddings that say which class they are of: a dictionary, or a data frame with the classes as index."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ Dividing them also keeps small tasks from paying for BLAS threads that they cann
 lock in both, so plain threads are enough. Tensors are left to torch's own threads.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

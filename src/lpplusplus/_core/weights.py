@@ -1,7 +1,5 @@
 """How often each example counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

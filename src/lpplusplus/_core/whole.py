@@ -6,8 +6,6 @@ so would text where there are as many images as classes. `fit` cannot see this i
 callers.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from types import FrameType

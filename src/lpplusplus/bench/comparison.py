@@ -1,7 +1,5 @@
 """Estimators compared from Python: the same tasks for each, under the benchmark's protocol."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The estimators of a plan: methods of the package by name, and your own by import path, such as "mypackage:Mine"."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """Classifiers that are not `FewShotClassifier`s, such as scikit-learn's, under the benchmark's protocol."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

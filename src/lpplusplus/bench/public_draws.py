@@ -9,8 +9,6 @@ per class. A line is an image, its path relative to the folder of all data sets:
 A plan with `generator = "2sfs"` and `validation = "coop"` (or "none") takes its tasks from them.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

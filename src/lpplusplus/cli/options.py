@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +67,13 @@ Report = Annotated[
     Path | None,
     typer.Option("--report", help="Write a page (.html) with the mistakes and their photos, to open in a browser."),
 ]
+
+
+def need(extra: str, *packages: str) -> None:
+    """Refuse, naming the extra of this package to install, unless all packages are there; none is imported."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise ImportError(f'this needs {", ".join(missing)}: pip install "lpplusplus[{extra}]"')
 
 
 def check_report(report: Path, output: Path | None = None) -> None:

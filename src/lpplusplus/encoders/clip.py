@@ -1,7 +1,5 @@
 """CLIP in one word: OpenAI's models in ONNX, from the hub."""
 
-from __future__ import annotations
-
 from . import onnx
 from .kinds import Access, EncoderKind, NetworkNeededError
 

@@ -1,7 +1,5 @@
 """A folder with CLIP exported to ONNX: where its files are in the two common layouts, and their fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import mmap

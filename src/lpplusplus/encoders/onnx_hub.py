@@ -1,7 +1,5 @@
 """A model's folder from a path or from the Hugging Face hub, pinned to a commit."""
 
-from __future__ import annotations
-
 import fnmatch
 import logging
 import re

@@ -1,7 +1,5 @@
 """The two small models that come with the package and need no network: one of photos, one of drawings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from . import onnx

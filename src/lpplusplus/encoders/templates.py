@@ -1,7 +1,5 @@
 """Ready sentences around class names, by what the images show. `-t @satellite` takes all of one subject."""
 
-from __future__ import annotations
-
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "photo": (
         "a photo of a {}.",

@@ -21,7 +21,7 @@ from ..probe.estimator import LPPlusPlus
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
-from .inputs import called, class_text, gather
+from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
@@ -292,6 +292,13 @@ class ImageClassifier:
             on_error=self.on_error,
             progress=self.progress,
         )
+
+    def open_encoder(self) -> Encoder:
+        """The encoder that this classifier was trained with, opened; another model by its name is refused."""
+        self._check_fitted()
+        opened = self._encoder_of(self.origin_, self._where)
+        refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
+        return opened
 
     def probabilities(self, found: Embeddings) -> NDArray[Any]:
         """Probability of each class, (n, K), for images that are embedded already."""

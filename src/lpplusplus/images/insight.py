@@ -1,7 +1,5 @@
 """What training can tell its user: is it better than the names alone, and which classes deserve a look."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What was measured, in plain words: how good, compared with what, where it errs, and what would help most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from .evaluation import Scores

@@ -11,8 +11,6 @@ Everything is computed in the eigenvectors of S within the span of the samples. 
 less a matrix of rank one, so that its inverse is known (Sherman and Morrison), and another r costs nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .._core import backend

@@ -1,7 +1,5 @@
 """Choosing a setting by how images are classified that the fit has not seen."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,15 +1,13 @@
 """CLAP: class names that are trained, each tied to where it began."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, Rule, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
@@ -72,27 +70,17 @@ class CLAP(TextBased):
     (array(['cat'], dtype='<U3'), 300)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "text_norm": [number(0, open=True)],
-        **TextBased.parameter_rules,
-        "epochs": [number(0, whole=True)],
-        "batch_size": [number(1, whole=True)],
-        "learning_rate": [number(0, open=True)],
-        "device": [TEXT, nothing("where the data are")],
-        "progress": [CALLBACK, nothing("silent")],
-        "random_state": [SEED],
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
     needs_torch = True
     normalize = True
 
-    text_norm: float = 10.0
-    epochs: int = 300
-    batch_size: int = 256
-    learning_rate: float = 0.1
-    device: str | None = None
-    progress: Progress | None = None
-    random_state: Any = 0
+    text_norm: Annotated[float, number(0, open=True)] = 10.0
+    epochs: Annotated[int, number(0, whole=True)] = 300
+    batch_size: Annotated[int, number(1, whole=True)] = 256
+    learning_rate: Annotated[float, number(0, open=True)] = 0.1
+    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
+    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
+    random_state: Annotated[Any, SEED] = 0
 
     def _fit_task(self, task: Task) -> None:
         torch = require_torch(type(self).__name__)

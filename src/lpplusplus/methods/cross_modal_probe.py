@@ -1,18 +1,16 @@
 """Cross-modal probe: a linear head for which class names are training samples like images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, Rule, nothing, number, several
+from .._core.parameters import CALLBACK, SEED, nothing, number, several
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
@@ -82,15 +80,6 @@ class CrossModalProbe(TextBased):
     (array(['cat'], dtype='<U3'), 300)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "batch_sizes": [several(number(2, whole=True))],
-        **TextBased.parameter_rules,
-        "learning_rates": [several(number(0, open=True))],
-        "weight_decays": [several(number(0))],
-        "iterations": [number(0, whole=True)],
-        "progress": [CALLBACK, nothing("silent")],
-        "random_state": [SEED],
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {
         "iteration_": "number",
         "batch_size_": "number",
@@ -99,12 +88,12 @@ class CrossModalProbe(TextBased):
     }
     normalize = True
 
-    batch_sizes: tuple[int, ...] = (8, 32)
-    learning_rates: tuple[float, ...] = (1e-3, 1e-4)
-    weight_decays: tuple[float, ...] = (0.0, 0.01, 1e-4)
-    iterations: int = 12_800
-    progress: Progress | None = None
-    random_state: Any = 0
+    batch_sizes: Annotated[tuple[int, ...], several(number(2, whole=True))] = (8, 32)
+    learning_rates: Annotated[tuple[float, ...], several(number(0, open=True))] = (1e-3, 1e-4)
+    weight_decays: Annotated[tuple[float, ...], several(number(0))] = (0.0, 0.01, 1e-4)
+    iterations: Annotated[int, number(0, whole=True)] = 12_800
+    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
+    random_state: Annotated[Any, SEED] = 0
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)

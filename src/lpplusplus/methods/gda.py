@@ -1,16 +1,14 @@
 """GDA: Gaussian discriminant analysis beside the text classifier, in closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import Rule, nothing, number
+from .._core.parameters import nothing, number
 from .._core.task import Task
 from ._gaussians import Gaussians
 from ._held_out import choose
@@ -62,14 +60,10 @@ class GDA(TextBased):
     array(['cat'], dtype='<U3')
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "alpha": [number(0), nothing("chosen on held-out images")],
-        **TextBased.parameter_rules,
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number"}
     normalize = True
 
-    alpha: float | None = None
+    alpha: Annotated[float | None, number(0), nothing("chosen on held-out images")] = None
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)

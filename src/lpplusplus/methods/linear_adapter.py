@@ -1,15 +1,13 @@
 """Linear adapter: one matrix on the image embedding, tied to the identity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, TEXT, Rule, nothing, number
+from .._core.parameters import CALLBACK, TEXT, nothing, number
 from .._core.progress import Progress
 from .._core.task import Task
 from ._text_based import TextBased
@@ -64,24 +62,16 @@ class LinearAdapter(TextBased):
     (array(['cat'], dtype='<U3'), 300)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "penalty": [number(0), nothing("1 / S")],
-        **TextBased.parameter_rules,
-        "epochs": [number(0, whole=True)],
-        "learning_rate": [number(0, open=True)],
-        "device": [TEXT, nothing("where the data are")],
-        "progress": [CALLBACK, nothing("silent")],
-    }
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "matrix_": "DD"}
     fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
     needs_torch = True
     normalize = True
 
-    penalty: float | None = None
-    epochs: int = 300
-    learning_rate: float = 1e-3
-    device: str | None = None
-    progress: Progress | None = None
+    penalty: Annotated[float | None, number(0), nothing("1 / S")] = None
+    epochs: Annotated[int, number(0, whole=True)] = 300
+    learning_rate: Annotated[float, number(0, open=True)] = 1e-3
+    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
+    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
 
     def _fit_task(self, task: Task) -> None:
         torch = require_torch(type(self).__name__)

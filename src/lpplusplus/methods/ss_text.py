@@ -1,13 +1,11 @@
 """SS-Text: class names moved towards the class's images, in closed form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import Rule, nothing, number
+from .._core.parameters import nothing, number
 from .._core.task import Task
 from ._held_out import choose
 from ._text_based import TextBased
@@ -54,14 +52,10 @@ class SSText(TextBased):
     (array(['cat'], dtype='<U3'), 0.01)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "tau": [number(0, open=True), nothing("chosen on validation data, else 0.01")],
-        **TextBased.parameter_rules,
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {"tau_": "number"}
     normalize = True
 
-    tau: float | None = None
+    tau: Annotated[float | None, number(0, open=True), nothing("chosen on validation data, else 0.01")] = None
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)

@@ -1,14 +1,12 @@
 """TIMO: images weigh the prompts of their class, and prompts join the images in GDA."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.class_prompts import weighted
-from .._core.parameters import FLAG, Rule, nothing, number
+from .._core.parameters import FLAG, nothing, number
 from .._core.task import Task
 from ._gaussians import Gaussians
 from ._held_out import choose
@@ -67,17 +65,11 @@ class TIMO(GDA):
     (array(['cat'], dtype='<U3'), 2)
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "gamma": [number(0)],
-        "beta": [number(0, whole=True), nothing("all prompts")],
-        "search": [FLAG],
-        **GDA.parameter_rules,
-    }
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number", "gamma_": "number", "beta_": "number"}
 
-    gamma: float = 50.0
-    beta: int | None = None
-    search: bool = False
+    gamma: Annotated[float, number(0)] = 50.0
+    beta: Annotated[int | None, number(0, whole=True), nothing("all prompts")] = None
+    search: Annotated[bool, FLAG] = False
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)

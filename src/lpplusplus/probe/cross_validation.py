@@ -5,8 +5,6 @@ reason to go on. So each iterate is judged with its logits multiplied by the fac
 the chosen one goes into the classifier, whose probabilities are then true. See docs/explanation/flow.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 

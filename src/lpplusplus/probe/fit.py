@@ -1,7 +1,5 @@
 """From a checked task and a recipe to a fitted classifier: where start, solver and selection meet."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

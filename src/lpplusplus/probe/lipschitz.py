@@ -10,8 +10,6 @@ lowers it.
 Every function takes plain arrays, or an `Objective` in place of `F`, which then needs no `text`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .._core import backend

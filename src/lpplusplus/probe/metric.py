@@ -9,8 +9,6 @@ shrunk half way (ρ = 1) to a sphere, as LP++'s start is that of a nearest-mean 
 docs/explanation/flow.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .._core import backend

@@ -1,7 +1,5 @@
 """Many tasks on one set of embeddings, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -13,8 +13,6 @@ TIMO (Li et al., 2024) has the same weights, with s from validation data. docs/h
 was measured, and what did not help.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from .._core import backend

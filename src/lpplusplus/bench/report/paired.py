@@ -5,8 +5,6 @@ and its standard error is that of the mean of these differences, std (ddof = 1) 
 taken per seed first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Small copies of photos, to be put into a page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

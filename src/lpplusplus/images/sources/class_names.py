@@ -1,7 +1,5 @@
 """What a class is called in a prompt. A label is an identifier, never a path and never a format string."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

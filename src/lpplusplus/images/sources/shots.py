@@ -1,7 +1,5 @@
 """A few images per class, chosen from many."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

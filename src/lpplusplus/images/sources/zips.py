@@ -1,7 +1,5 @@
 """A zip file of images, read in memory. Nothing is unpacked to disk, so no name in it decides where anything goes."""
 
-from __future__ import annotations
-
 import re
 import weakref
 import zipfile

@@ -1,7 +1,5 @@
 """What a solver may ask of the loss, whatever its coordinates."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from ..._core import backend

@@ -1,7 +1,5 @@
 """Loss and residual of blocks of logits, computed in place."""
 
-from __future__ import annotations
-
 from ..._core import backend
 from ..._core.backend import Array
 from ..._core.softmax import softmax

@@ -1,7 +1,5 @@
 """How far the weights have travelled, and so how much logits can have changed."""
 
-from __future__ import annotations
-
 import math
 
 from ..._core import backend

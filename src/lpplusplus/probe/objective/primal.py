@@ -5,8 +5,6 @@ An evaluation takes two products of N x D x K, in chunks of rows so that the N x
 logits after a step on α are those before it plus Δα_k f_i·t_k.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..._core import backend

@@ -7,8 +7,6 @@ and the iterates are those of `primal` up to rounding. Logits of further images 
 more rows of the coordinates.
 """
 
-from __future__ import annotations
-
 from ..._core import backend
 from ..._core.backend import Array
 from ..._core.lazy import lazy

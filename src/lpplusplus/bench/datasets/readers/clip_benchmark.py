@@ -5,8 +5,6 @@ text and no class names. A file `text.npz` in the folder, with the arrays `text`
 feature file, adds these. Without it there are images only, and the classes are called 0 to K - 1.
 """
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any
