@@ -24,7 +24,7 @@ def percentages(text):
 
 def test_there_is_one_program_per_reader():
     names = {path.stem for path in EXAMPLES.glob("[a-z]*.py")}
-    assert names == {"photos", "arrays", "own_encoder", "own_method"}
+    assert names == {"photos", "arrays", "own_encoder", "own_method", "served"}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("[a-z]*.py")), ids=lambda path: path.stem)
@@ -60,3 +60,11 @@ def test_own_method(tmp_path):
     rows = dict(re.findall(r"^ *(\w+) .* ([\d.]+) ± [\d.]+$", run("own_method", tmp_path), re.MULTILINE))
     assert set(rows) == {"ZeroShot", "TipAdapter", "LPPlusPlus", "MeanAndName"}
     assert float(rows["ZeroShot"]) < float(rows["MeanAndName"]) <= float(rows["LPPlusPlus"])
+
+
+def test_served(tmp_path):
+    pytest.importorskip("fastapi", reason="lpp serve needs the extra serve")
+    *answers, refusal = run("served", tmp_path).splitlines()
+    assert "blue_star: blue_star" in answers[0]
+    assert len(answers) == 4
+    assert "note.txt" in refusal

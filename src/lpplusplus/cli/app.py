@@ -11,6 +11,7 @@ from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
 from .export import export
+from .hub import pull, push
 from .inspect import inspect
 from .predict import predict
 from .serve import serve
@@ -42,6 +43,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, export):
+for _function in (demo, train, predict, evaluate, embed, inspect, encoders, export, serve, push, pull):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

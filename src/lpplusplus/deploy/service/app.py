@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ... import __version__
+from ..._core.threads import WORTH_A_THREAD
 from ...encoders.pixels.decoding import Limits
 from .answers import Predictions, answer
 from .batcher import Batcher
@@ -126,14 +127,14 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
     add_handlers(app)
 
-    def known(request: Request) -> bool:
+    async def known(request: Request) -> bool:
         """Whether the request carries the token, or none is needed."""
         if settings.token is None:
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), settings.token.encode())
 
-    def admitted(is_known: Annotated[bool, Depends(known)]) -> None:
+    async def admitted(is_known: Annotated[bool, Depends(known)]) -> None:
         if not is_known:
             raise Refusal(
                 401, "unauthorised", "send the header Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer"
@@ -172,7 +173,10 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
                     rows = await batcher.embed(_encoder(model), asked)
                 else:
                     names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
-                said = await to_thread.run_sync(answer, model, names, rows, top)
+                if rows.size * len(model.labels) < WORTH_A_THREAD:
+                    said = answer(model, names, rows, top)
+                else:
+                    said = await to_thread.run_sync(answer, model, names, rows, top)
         metrics.images.labels(model.name, "image" if isinstance(asked, list) else "embedding").inc(len(names))
         return said
 

@@ -21,10 +21,8 @@ from .batcher import Picture
 from .errors import Refusal, in_words
 from .settings import Settings
 
-DOT = (
-    "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mP8z0AaYGIY1TCqYdhqAABALgEfFO4+AgAAAABJRU5ErkJggg=="
-    """A red square of 16 x 16 pixels, for examples."""
-)
+DOT = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mP8z0AaYGIY1TCqYdhqAABALgEfFO4+AgAAAABJRU5ErkJggg=="
+"""A red square of 16 x 16 pixels, for examples."""
 
 
 class Images(BaseModel):
