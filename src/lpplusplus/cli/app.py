@@ -10,6 +10,7 @@ from .demo import demo
 from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
+from .export import export
 from .grow import add, merge, remove, rename
 from .hub import pull, push
 from .inspect import inspect
@@ -44,7 +45,7 @@ def _options(
 
 
 _COMMANDS = (
-    demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders, serve, push, pull,
+    demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders, export, serve, push, pull,
 )  # fmt: skip
 for _function in _COMMANDS:
     add_command(app, _function, kept="embeddings" if _function is embed else "")
