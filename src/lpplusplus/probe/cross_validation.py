@@ -27,6 +27,8 @@ FEW_IMAGES = 30
 """With fewer held-out images a standard error says too little to end a run."""
 ENOUGH_IMAGES = 2000
 """With so many held-out images the choice is certain: no more are scored, and no further fold is run."""
+SHORT_PATIENCE = 2
+"""A run ends then when its loss has not been clearly better than its lowest for this many iterates in a row."""
 
 
 class Record(NamedTuple):
@@ -52,6 +54,9 @@ class HeldOut:
         self._watch, self._y = objective.watch(X), y
         self._team, self._most = objective.team, most
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
+        self._certain = self._patience is not None and X.shape[0] >= ENOUGH_IMAGES
+        if self._certain:
+            self._patience = SHORT_PATIENCE
         self._height = -(-rows_per_chunk(objective.support.n_classes) // len(SCALES))
         self._times: list[float] = []
         self._scores: list[tuple[np.ndarray[Any, Any], ...]] = []
@@ -72,11 +77,13 @@ class HeldOut:
             self._scores[-1] = tuple(score * self._weights for score in self._scores[-1])
         losses = self._scores[-1][0].astype(np.float64)
         losses = losses[np.argmin(losses.mean(axis=1))]
-        if not len(self._lowest) or losses.sum() < self._lowest.sum():
-            self._lowest = losses
+        if not len(self._lowest):
+            self._lowest = losses + 1
         excess = losses - self._lowest
-        clearly = excess.mean() > CLEARLY_WORSE * excess.std() / np.sqrt(len(excess))
-        self._worse = self._worse + 1 if clearly else 0
+        clear = CLEARLY_WORSE * excess.std() / np.sqrt(len(excess))
+        self._worse = self._worse + 1 if excess.mean() > (-clear if self._certain else clear) else 0
+        if losses.sum() < self._lowest.sum():
+            self._lowest = losses
         return self._worse == self._patience or len(self._times) == self._most
 
     def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array, Array]:
@@ -150,19 +157,20 @@ def judge(record: Record) -> Judgement:
 
     A random label costs mean gap x scale more than a right one. Without it a handful of held-out images that are all
     right would make the classifier certain. The best scale lies at the lowest point of the parabola through the best of
-    `SCALES` and its two neighbours.
+    `SCALES` and its two neighbours; the parabola is one of the logarithm, so that no loss falls below 0.
 
     >>> losses = np.array([1.0, 0.8, 0.6, 0.5, 0.6, 0.8, 1.0, 1.2]).reshape(1, 8, 1)
-    >>> [float(x[0]) for x in judge(Record(np.zeros(1), losses, np.ones((1, 1)), np.zeros((1, 1))))]
+    >>> [round(float(x[0]), 6) for x in judge(Record(np.zeros(1), losses, np.ones((1, 1)), np.zeros((1, 1))))]
     [0.5, 1.0]
     """
     images = record.hits.shape[1]
     means = record.losses.mean(axis=2, dtype=np.float64)
     means += np.asarray(SCALES) * record.gaps.mean(axis=1, dtype=np.float64)[:, None] / (images + 1)
+    means = np.log(np.maximum(means, np.finfo(np.float64).tiny))
     best = np.clip(np.argmin(means, axis=1), 1, len(SCALES) - 2)
     left, middle, right = (np.take_along_axis(means, best[:, None] + j, axis=1)[:, 0] for j in (-1, 0, 1))
     slope, bend = (right - left) / 2, right - 2 * middle + left
     shift = np.clip(-slope / np.where(bend > 0, bend, np.inf), -1, 1)
     shift = np.where(bend > 0, shift, -np.sign(slope))
     losses = middle + slope * shift + bend * shift**2 / 2
-    return Judgement(losses, np.asarray(SCALES)[best] * 2.0**shift)
+    return Judgement(np.exp(losses), np.asarray(SCALES)[best] * 2.0**shift)
