@@ -75,12 +75,12 @@ def judged(path, y):
             own = logs[np.arange(len(y)), y]
             table[i, j] = (own.sum() + logs.mean()) / (len(y) + 1)
     lowest, scales = [], []
-    for row in np.log(table):
+    for row in table:
         j = int(np.clip(row.argmin(), 1, len(factors) - 2))
         parabola = np.polynomial.Polynomial.fit([-1, 0, 1], row[j - 1 : j + 2], 2, domain=[-1, 1])
         bottom = parabola.deriv().roots()
         at = float(np.clip(bottom[0], -1, 1))
-        lowest.append(np.exp(parabola(at)))
+        lowest.append(parabola(at))
         scales.append(factors[j] * 2.0**at)
     return np.array(lowest), np.array(scales)
 

@@ -55,7 +55,7 @@ def times(end: float, *, direct: bool = False) -> tuple[float, ...]:
     >>> [round(t) for t in times(16 * LPP_TIME, direct=True)]
     [34, 68, 136, 273, 545, 1091, 2182, 4364]
     >>> [round(t) for t in times(128 * LPP_TIME, direct=True)]
-    [34, 136, 273, 545, 1091, 2182, 4364, 8727, 17455, 34909]
+    [17, 68, 273, 545, 1091, 2182, 4364, 8727, 17455, 34909]
     """
     if end <= 0:
         return ()
