@@ -1,5 +1,6 @@
-"""A model hub on this machine: as much of its protocol as downloading a snapshot takes."""
+"""A model hub on this machine: as much of its protocol as downloading a snapshot and uploading a commit take."""
 
+import base64
 import hashlib
 import json
 import threading
@@ -9,10 +10,18 @@ from urllib.parse import urlsplit
 
 
 @contextmanager
-def hub(repository, commit, folder):
-    """Serve `folder` as `repository` at `commit`; yields the address, all requests and the files fetched."""
-    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-    asked, fetched = [], []
+def hub(repository, commit, folder, token=None):
+    """Serve `folder` as `repository` at `commit`; yields the address, all requests and the files fetched.
+
+    Who has the `token` may make the repository and commit to it: large files first, by their SHA-256, then one request
+    that names them and holds the small ones.
+    """
+    asked, fetched, large = [], [], {}
+
+    def listed():
+        return {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+
+    files = listed()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -28,14 +37,16 @@ def hub(repository, commit, folder):
                 return self.refuse("RevisionNotFound")
             if not path.startswith(resolve):
                 return self.refuse("RepoNotFound")
-            name = path.removeprefix(resolve).partition("/")[2]
+            revision, _, name = path.removeprefix(resolve).partition("/")
+            if revision not in ("main", commit):
+                return self.refuse("RevisionNotFound")
             if name not in files:
                 return self.refuse("EntryNotFound")
             content = files[name].read_bytes()
             if self.command == "GET":
                 fetched.append(name)
             headers = {"X-Repo-Commit": commit, "ETag": f'"{self.entry(name)["oid"]}"'}
-            if name.endswith(".onnx"):  # Large files have their SHA-256 for a name.
+            if name.endswith((".onnx", ".safetensors")):  # Large files have their SHA-256 for a name.
                 headers["X-Linked-Etag"] = f'"{hashlib.sha256(content).hexdigest()}"'
                 headers["X-Linked-Size"] = str(len(content))
             start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
@@ -45,6 +56,44 @@ def hub(repository, commit, folder):
             return self.reply(206 if start else 200, content[start:], headers)
 
         do_HEAD = do_GET  # noqa: N815
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            path = urlsplit(self.path).path
+            asked.append(path)
+            if token is None or self.headers.get("Authorization") != f"Bearer {token}":
+                return self.reply(401, b"{}", {})
+            here, api = f"http://127.0.0.1:{self.server.server_address[1]}", f"/api/models/{repository}"
+            if path == "/api/repos/create":
+                return self.json({"url": f"{here}/{repository}"})
+            if path == "/api/validate-yaml":
+                return self.json({"errors": [], "warnings": []})
+            if path == f"{api}/preupload/main":
+                modes = [(one["path"], one["path"].endswith(".safetensors")) for one in json.loads(body)["files"]]
+                about = [
+                    {"path": name, "uploadMode": "lfs" if big else "regular", "shouldIgnore": False}
+                    for name, big in modes
+                ]
+                return self.json({"files": about})
+            if path == f"/{repository}.git/info/lfs/objects/batch":
+                objects = json.loads(body)["objects"]
+                actions = [{**one, "actions": {"upload": {"href": f"{here}/large/{one['oid']}"}}} for one in objects]
+                return self.json({"transfer": "basic", "objects": actions})
+            if path == f"{api}/commit/main":
+                for key, value in [json.loads(line).values() for line in body.splitlines()]:
+                    if key == "file":
+                        folder.joinpath(value["path"]).write_bytes(base64.b64decode(value["content"]))
+                    elif key == "lfsFile":
+                        folder.joinpath(value["path"]).write_bytes(large[value["oid"]])
+                files.update(listed())
+                return self.json({"commitUrl": f"{here}/{repository}/commit/{commit}", "commitOid": commit})
+            return self.refuse("RepoNotFound")
+
+        def do_PUT(self):
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            oid = hashlib.sha256(content).hexdigest()
+            large[oid] = content
+            self.reply(200 if self.path == f"/large/{oid}" else 400, b"", {"ETag": f'"{oid}"'})
 
         def entry(self, name):
             content = files[name].read_bytes()
@@ -62,7 +111,7 @@ def hub(repository, commit, folder):
             for name, value in (headers | {"Content-Length": str(len(content))}).items():
                 self.send_header(name, value)
             self.end_headers()
-            if self.command == "GET":
+            if self.command != "HEAD":
                 self.wfile.write(content)
 
         def log_message(self, *args):

@@ -32,16 +32,6 @@ def test_names_are_found_on_first_use():
         lpplusplus.LP  # noqa: B018
 
 
-def test_fitting_numpy_arrays_does_not_load_torch():
-    code = (
-        "import sys, numpy as np, lpplusplus\n"
-        "F = np.random.default_rng(0).standard_normal((12, 5))\n"
-        "lpplusplus.LPPlusPlus().fit(F, np.arange(12) % 3, text=F[:3]).predict(F)\n"
-        "print('torch' in sys.modules)"
-    )
-    assert run(code).strip() == "False"
-
-
 def test_version():
     assert version("lpplusplus") == lpplusplus.__version__
     assert f"## {lpplusplus.__version__}" in (ROOT / "CHANGELOG.md").read_text()

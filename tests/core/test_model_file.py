@@ -99,7 +99,7 @@ def test_labels_that_json_cannot_hold_are_refused(task, tmp_path):
 
 
 def test_the_golden_file_of_format_1():
-    """Written once by tests/data/make_format1.py and never again: every later version must read it."""
+    """Written once by version 0.1.0 and never again: every later version must read it."""
     probe = lpplusplus.load(GOLDEN)
     expected = json.loads(GOLDEN.with_suffix(".json").read_text())
     X = np.array(expected["X"], dtype=np.float32)

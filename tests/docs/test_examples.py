@@ -63,7 +63,8 @@ def test_own_method(tmp_path):
 
 
 def test_served(tmp_path):
-    out = run("served", tmp_path)
-    assert "blue_star: blue_star" in out
-    assert out.count(" %)") == 4
-    assert "note.txt: <bytes>: is not a JPEG" in out
+    pytest.importorskip("fastapi", reason="lpp serve needs the extra serve")
+    *answers, refusal = run("served", tmp_path).splitlines()
+    assert "blue_star: blue_star" in answers[0]
+    assert len(answers) == 4
+    assert "note.txt" in refusal

@@ -1,18 +1,24 @@
 """The pages of docs/: tutorials and how-to guides run from top to bottom, and links lead somewhere.
 
 Blocks with `>>>` are doctests, which pytest collects by itself. Of the others a page's blocks are run in order, in an
-empty folder: `title="file"` writes the file, `python` is executed, and in `sh` the lines that call `lpp`.
+empty folder: `title="file"` writes the file, `python` is executed, and in `sh` the lines that call `lpp` or `curl`. A
+line that ends in " &" starts a service, which is stopped after the page; its port 8000 is any free one.
 """
 
 import re
 import shlex
+import shutil
+import socket
+import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from commands import lpp
 from lpplusplus import encoders
+from serving import in_background
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -25,21 +31,33 @@ def title(page):
     return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
+def run(line, folder, services):
+    words = shlex.split(line, comments=True)
+    if words[:1] == ["lpp"] and words[-1] == "&":
+        services.enter_context(in_background(*words[1:-1], cwd=folder))
+    elif words[:1] == ["lpp"]:
+        lpp(*words[1:], cwd=folder)
+    elif words[:1] == ["curl"] and shutil.which("curl"):
+        subprocess.run(["curl", "--silent", *words[1:]], cwd=folder, check=True, capture_output=True)
+
+
 @pytest.mark.parametrize("page", WALKS, ids=title)
 def test_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(encoders, "MODULES", dict(encoders.MODULES))  # A page adds one.
     before, names = set(sys.modules), {"__name__": "page"}
-    for language, title, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if title:
-            Path(tmp_path, title).write_text(text, encoding="utf-8")
-        elif language == "python" and ">>>" not in text:
-            exec(compile(text, str(page), "exec"), names)
-        elif language == "sh":
-            for line in text.splitlines():
-                if line.startswith("lpp "):
-                    lpp(*shlex.split(line, comments=True)[1:], cwd=tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with ExitStack() as services:
+        for language, title, text in BLOCK.findall(page.read_text(encoding="utf-8").replace("8000", port)):
+            if title:
+                Path(tmp_path, title).write_text(text, encoding="utf-8")
+            elif language == "python" and ">>>" not in text:
+                exec(compile(text, str(page), "exec"), names)
+            elif language == "sh":
+                for line in text.splitlines():
+                    run(line, tmp_path, services)
     for module in set(sys.modules) - before:
         if getattr(sys.modules[module], "__file__", None) and tmp_path in Path(sys.modules[module].__file__).parents:
             del sys.modules[module]

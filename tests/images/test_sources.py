@@ -146,10 +146,10 @@ class TestFolder:
             folder = tmp_path / f"class_{index}"
             folder.mkdir()
             os.close(os.open(folder / "1.jpg", os.O_CREAT))
-        start = time.perf_counter()
+        start = time.process_time()
         images = from_folder(tmp_path)
         indices = sample_shots(images.labels, 1)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
         assert len(images.classes) == len(set(images.names)) == len(indices) == 10_000
 
     def test_parts_of_a_data_set(self, tmp_path):

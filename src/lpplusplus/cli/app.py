@@ -10,8 +10,10 @@ from .demo import demo
 from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
+from .hub import pull, push
 from .inspect import inspect
 from .predict import predict
+from .serve import serve
 from .train import train
 
 app = typer.Typer(
@@ -40,6 +42,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders):
+for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, push, pull):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +67,34 @@ Report = Annotated[
     Path | None,
     typer.Option("--report", help="Write a page (.html) with the mistakes and their photos, to open in a browser."),
 ]
+
+
+def need(extra: str, *packages: str) -> None:
+    """Refuse, naming the extra of this package to install, unless all packages are there; none is imported."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise ImportError(f'this needs {", ".join(missing)}: pip install "lpplusplus[{extra}]"')
+
+
+def check_output(output: Path, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a file that cannot be written, or that is something else than a classifier."""
+    from .._core.model_file import is_classifier
+    from ..images.sources.folders import EXTENSIONS
+
+    problem = None
+    if output.is_dir():
+        problem = f"{output} is a folder: name a file, such as {output / 'model.lpp'}."
+    elif not output.parent.is_dir():
+        problem = f"the folder {output.parent} does not exist: make it first."
+    elif output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
+        problem = f"{output} is also an input: name another file, such as {output.with_suffix('.lpp')}."
+    elif output.suffix.lower() in EXTENSIONS:
+        problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
+    elif output.exists() and not is_classifier(output):
+        problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
+    if problem is not None:
+        raise typer.BadParameter(problem, param_hint="-o")
+    check_writable(output.parent, "-o")
 
 
 def check_report(report: Path, output: Path | None = None) -> None:

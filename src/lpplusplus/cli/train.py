@@ -18,9 +18,9 @@ from .options import (
     Report,
     Spec,
     Views,
+    check_output,
     check_report,
     check_store,
-    check_writable,
     report_left_aside,
     report_skipped,
 )
@@ -108,7 +108,7 @@ def train(
     lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
     kind = _method(method)
-    _check_output(output, [path for path in (source, val, classes) if path is not None])
+    check_output(output, [path for path in (source, val, classes) if path is not None])
     if report is not None:
         check_report(report, output)
     if store is not None:
@@ -184,27 +184,6 @@ def _tell_names(images: ImageSet, most: int = 6) -> str:
         remark(told)
         return ""
     return told if changed else ""
-
-
-def _check_output(output: Path, inputs: list[Path]) -> None:
-    """Refuse a file that cannot be written, or that is something else than a classifier."""
-    from .._core.model_file import is_classifier
-    from ..images.sources.folders import EXTENSIONS
-
-    problem = None
-    if output.is_dir():
-        problem = f"{output} is a folder: name a file, such as {output / 'model.lpp'}."
-    elif not output.parent.is_dir():
-        problem = f"the folder {output.parent} does not exist: make it first."
-    elif output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
-        problem = f"{output} is also an input: name another file, such as {output.with_suffix('.lpp')}."
-    elif output.suffix.lower() in EXTENSIONS:
-        problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
-    elif output.exists() and not is_classifier(output):
-        problem = f"{output} is there already and is not a classifier: name another file, or remove it first."
-    if problem is not None:
-        raise typer.BadParameter(problem, param_hint="-o")
-    check_writable(output.parent, "-o")
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") -> None:

@@ -1,5 +1,6 @@
 """From a folder of images to a trained, saved classifier, with any encoder."""
 
+import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from .doubts import Doubts
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
-from .inputs import called, class_text, gather
+from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
@@ -300,6 +301,13 @@ class ImageClassifier(Doubts):
             progress=self.progress,
         )
 
+    def open_encoder(self) -> Encoder:
+        """The encoder that this classifier was trained with, opened; another model by its name is refused."""
+        self._check_fitted()
+        opened = self._encoder_of(self.origin_, self._where)
+        refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
+        return opened
+
     def probabilities(self, found: Embeddings) -> NDArray[Any]:
         """Probability of each class, (n, K), for images that are embedded already."""
         self._check_fitted()
@@ -336,21 +344,85 @@ class ImageClassifier(Doubts):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier, with what it needs to know of its encoder, to one file, atomically."""
         self._check_fitted()
-        insight = getattr(self, "insight_", None)
-        self.classifier_.save(
-            path,
-            metadata={
-                "images": {
-                    "encoder": self.origin_ and {name: getattr(self.origin_, name) for name in _SAVED},
-                    "templates": list(self._prompts),
-                    "names": list(self.names_),
-                    "numbers": self.classes_.dtype.kind in "iu",
-                    "views": self._views,
-                    "trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex(),
-                },
-                "insight": insight and insight.as_dict(),
-            },
+        self.classifier_.save(path, metadata=self._metadata())
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        branch: str | None = None,
+        message: str = "Upload a classifier of lpplusplus",
+        card: bool = True,
+        token: str | None = None,
+    ) -> str:
+        """Upload it to the Hugging Face hub, with a model card of what training found; returns the commit's address.
+
+        Of the paths of images that training noticed, only the last two parts go along.
+
+        Parameters
+        ----------
+        repo_id
+            Repository, such as "me/birds". It is made if there is none.
+        private, branch, message, token
+            As huggingface_hub has them. The token is by default that of `hf auth login`.
+        card
+            Whether to write the model card, README.md, over what is there.
+        """
+        from .hub import push
+
+        self._check_fitted()
+        model = copy.copy(self.classifier_)
+        model.metadata_ = self._metadata()
+        options = {"private": private, "branch": branch, "commit_message": message, "token": token}
+        return push(model, repo_id, ignore_patterns=None if card else ["README.md"], **options)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        local_files_only: bool = False,
+        encoder: str | Encoder | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: Progress | None = None,
+        allow_network: bool = False,
+    ) -> "ImageClassifier":
+        """Load a classifier from the Hugging Face hub, or from a folder that is like a repository.
+
+        Parameters
+        ----------
+        name
+            Repository, such as "me/birds", or a folder.
+        revision, token, cache_dir, local_files_only
+            As huggingface_hub has them.
+        encoder, on_error, progress, allow_network
+            As in `load`. Nothing that was downloaded decides about them.
+        """
+        from .hub import fetch
+
+        path = fetch(
+            os.fspath(name), revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
         )
+        return cls.load(path, encoder=encoder, on_error=on_error, progress=progress, allow_network=allow_network)
+
+    def _metadata(self) -> dict[str, Any]:
+        """What a file keeps beside the method. Of a loaded classifier, what was found out when it was trained."""
+        found = self.insight_.as_dict() if hasattr(self, "insight_") else None
+        return {
+            "images": {
+                "encoder": self.origin_ and {name: getattr(self.origin_, name) for name in _SAVED},
+                "templates": list(self._prompts),
+                "names": list(self.names_),
+                "numbers": self.classes_.dtype.kind in "iu",
+                "views": self._views,
+                "trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex(),
+            },
+            "insight": found or getattr(self.classifier_, "metadata_", {}).get("insight"),
+        }
 
     @classmethod
     def load(

@@ -72,7 +72,7 @@ def gather(
     ready = _ready(source, labels)
     if ready is not None:
         where = called(source)
-        _refuse_another(like, ready.origin, whose, where)
+        refuse_another(like, ready.origin, whose, where)
         _refuse_options(ready, where, y, store, views)
         ready = _named(ready, names, where)
         if shots is not None and ready.labels is not None:
@@ -93,7 +93,7 @@ def gather(
             raise SourceError(f"{images.source} has no labels to choose shots by.")
         images = images.subset(sample_shots(images.labels, shots, seed))
     opened = encoder()
-    _refuse_another(like, Origin.of(opened), whose, "the encoder given now")
+    refuse_another(like, Origin.of(opened), whose, "the encoder given now")
     found = embed(images, opened, store=store, views=views, on_error=on_error, progress=progress)
     if not len(found):
         raise SourceError(
@@ -114,7 +114,7 @@ def class_text(
     if support.text is not None or support.origin is None:
         return support.text
     opened = encoder()
-    _refuse_another(support.origin, Origin.of(opened), "this classifier", "the encoder given now")
+    refuse_another(support.origin, Origin.of(opened), "this classifier", "the encoder given now")
     return (class_texts if len(templates) == 1 else prompt_texts)(opened, support.names, templates)
 
 
@@ -130,7 +130,7 @@ def called(source: Any) -> str:
     return os.fspath(source) if isinstance(source, str | os.PathLike) else "the list of images"
 
 
-def _refuse_another(mine: Origin | None, other: Origin | None, whose: str, others: str) -> None:
+def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others: str) -> None:
     """Refuse embeddings of two encoders, naming both."""
     if mine is None or other is None or mine.comparable(other):
         return

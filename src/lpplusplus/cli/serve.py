@@ -1,0 +1,95 @@
+"""`lpp serve`: saved classifiers behind HTTP."""
+
+import ipaddress
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import remark, say, show_json, warn
+from .options import AllowNetwork, Json, OtherSpec, need
+
+MEGABYTE = 2**20
+
+
+def serve(
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Classifiers that `lpp train` wrote; each is called after its file.", show_default=False),
+    ],
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all networks.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="File with the token that requests must carry.",
+            show_default="$LPP_SERVE_TOKEN, if set",
+        ),
+    ] = None,
+    max_image: Annotated[int, typer.Option("--max-image", min=1, help="Megabytes of an image.")] = 20,
+    max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Million pixels of an image.")] = 50,
+    max_request: Annotated[int, typer.Option("--max-request", min=1, help="Megabytes of a request.")] = 64,
+    max_images: Annotated[int, typer.Option("--max-images", min=1, help="Images in a request.")] = 64,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Images of all requests that may wait.")] = 128,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds until a request must be answered.")
+    ] = 30,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    as_json: Json = False,
+) -> None:
+    """Answer over HTTP: POST /predict with images; GET /classes, /health, /metrics and /openapi.json.
+
+    A file that is replaced is loaded again. Ctrl-C or SIGTERM finishes the requests under way.
+
+    Examples
+    --------
+    lpp serve birds.lpp
+    lpp serve birds.lpp cars.lpp --port 8080
+    LPP_SERVE_TOKEN=$(cat token) lpp serve birds.lpp --host 0.0.0.0
+    curl -F images=@new.jpg http://127.0.0.1:8000/predict
+    """
+    need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
+    from ..deploy.service.app import make_app
+    from ..deploy.service.server import address_of, listen, run, warm_up
+    from ..deploy.service.settings import Settings, read_token
+    from ..deploy.service.shelf import Shelf
+
+    local = is_local(host)
+    settings = Settings(
+        max_image=max_image * MEGABYTE,
+        max_request=max_request * MEGABYTE,
+        max_pixels=max_pixels * 10**6,
+        max_images=max_images,
+        queue=queue,
+        timeout=timeout,
+        token=read_token(token_file),
+        local=local,
+    )
+    shelf = Shelf(models, encoder=encoder, allow_network=allow_network)
+    warm_up(shelf)
+    sock = listen(host, port)
+    address, names = address_of(sock), [model.name for model in shelf.models]
+    if settings.token is None and not local:
+        warn(f"everybody who can reach {address} may ask: set LPP_SERVE_TOKEN or --token-file.")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("lpplusplus").setLevel(logging.INFO)
+
+    def ready() -> None:
+        if as_json:
+            show_json({"address": address, "models": names})
+        else:
+            say("[bold]{}[/] answers for {}; Ctrl-C stops it", address, ", ".join(names))
+
+    run(make_app(shelf, settings), sock, ready)
+    remark("stopped; every request under way was answered.")
+
+
+def is_local(host: str) -> bool:
+    """Whether an address is of this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

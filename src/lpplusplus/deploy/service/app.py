@@ -1,0 +1,239 @@
+"""The routes of the service."""
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Annotated, Any
+
+import anyio
+from anyio import to_thread
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from ... import __version__
+from ..._core.threads import WORTH_A_THREAD
+from ...encoders.pixels.decoding import Limits
+from .answers import Predictions, answer
+from .batcher import Batcher
+from .errors import Refusal, add_handlers, failures
+from .metrics import Counting, Metrics
+from .reading import Reader, body_schema
+from .settings import Settings
+from .shelf import Model, Shelf
+
+SECONDS_BETWEEN_LOOKS = 1.0
+"""How often the files of the models are looked at."""
+HERE = ["localhost", "127.0.0.1", "[::1]"]
+"""Names of this machine."""
+
+
+class ClassName(BaseModel):
+    """A class: its label, and what sentences for the encoder call it."""
+
+    label: str
+    name: str
+
+
+class EncoderAbout(BaseModel):
+    """What made the embeddings that a model knows."""
+
+    name: str
+    fingerprint: str
+    dimensions: int
+
+
+class Classes(BaseModel):
+    """What a model can answer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "birds",
+                    "method": "LPPlusPlus",
+                    "dimensions": 1280,
+                    "encoder": {"name": "embedded", "fingerprint": "3f0c…", "dimensions": 1280},
+                    "classes": [{"label": "reed_warbler", "name": "reed warbler"}],
+                }
+            ]
+        }
+    )
+    model: str
+    method: str
+    dimensions: int
+    """Length of an embedding."""
+    encoder: EncoderAbout | None
+    """None for a model that takes embeddings only."""
+    classes: list[ClassName]
+
+
+class ModelHealth(BaseModel):
+    """A model, and why its newer file is not used, if so."""
+
+    loaded: str
+    problem: str | None
+
+
+class Health(BaseModel):
+    """`stale` means: all models answer, but a newer file could not be loaded."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": "ok",
+                    "version": "0.1.0",
+                    "models": {"birds": {"loaded": "2026-01-01T12:00:00+00:00", "problem": None}},
+                }
+            ]
+        }
+    )
+    status: str
+    version: str | None = None
+    models: dict[str, ModelHealth] | None = None
+    """Only for those who have the token."""
+
+
+def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
+    """The service as an ASGI application, for uvicorn or any other server."""
+    settings = settings or Settings()
+    metrics = Metrics()
+    reader = Reader(settings)
+    batcher = Batcher(Limits(settings.max_image, settings.max_pixels), settings.queue, metrics)
+    shelf.on_reload = lambda name, success: metrics.reloads.labels(name, "success" if success else "failure").inc()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with batcher:
+            watching = asyncio.create_task(_watch(shelf))
+            yield
+            watching.cancel()
+
+    app = FastAPI(
+        title="lpp serve",
+        version=__version__,
+        description="Which class does an image belong to? Saved classifiers of lpplusplus answer.",
+        lifespan=lifespan,
+        docs_url=None,  # Its page would load scripts from another host.
+        redoc_url=None,
+    )
+    app.add_middleware(Counting, metrics=metrics)
+    if settings.local and settings.token is None:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
+    add_handlers(app)
+
+    async def known(request: Request) -> bool:
+        """Whether the request carries the token, or none is needed."""
+        if settings.token is None:
+            return True
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), settings.token.encode())
+
+    async def admitted(is_known: Annotated[bool, Depends(known)]) -> None:
+        if not is_known:
+            raise Refusal(
+                401, "unauthorised", "send the header Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer"
+            )
+
+    guarded: dict[str, Any] = {"dependencies": [Depends(admitted)]}
+    if settings.token is not None:  # Only for the description: `admitted` decides.
+        guarded["dependencies"].append(Depends(HTTPBearer(auto_error=False)))
+    some = [shelf.models[0].name]
+    ModelName = Annotated[
+        str | None, Query(alias="model", description="Which model; by default the first.", examples=some)
+    ]
+
+    @app.post(
+        "/predict",
+        **guarded,
+        summary="Classify images or embeddings",
+        responses=failures(400, 401, 404, 408, 413, 415, 422, 429, 503, 504),
+        openapi_extra={"requestBody": body_schema(settings.max_images)},
+    )
+    async def predict(
+        request: Request,
+        name: ModelName = None,
+        top: Annotated[
+            int, Query(ge=1, le=1000, description="How many of the likeliest classes to tell.", examples=[3])
+        ] = 5,
+    ) -> Predictions:
+        began = time.monotonic()
+        model = shelf.pick(name)
+        with reader.holding() as held:
+            with _within(settings.timeout, began, 408, "too_slow", "the request did not arrive in time."):
+                asked = await reader.read(request, held)
+            with _within(settings.timeout, began, 504, "timeout", "the answer was not ready in time: try again later."):
+                if isinstance(asked, list):
+                    names = [picture.name for picture in asked]
+                    rows = await batcher.embed(_encoder(model), asked)
+                else:
+                    names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
+                if rows.size * len(model.labels) < WORTH_A_THREAD:
+                    said = answer(model, names, rows, top)
+                else:
+                    said = await to_thread.run_sync(answer, model, names, rows, top)
+        metrics.images.labels(model.name, "image" if isinstance(asked, list) else "embedding").inc(len(names))
+        return said
+
+    @app.get("/classes", **guarded, summary="What a model can answer", responses=failures(401, 404, 422))
+    async def classes(name: ModelName = None) -> Classes:
+        model = shelf.pick(name)
+        origin, about = model.origin, None
+        if origin is not None:
+            about = EncoderAbout(name=origin.spec, fingerprint=origin.fingerprint, dimensions=origin.dim)
+        return Classes(
+            model=model.name,
+            method=type(model.classifier).__name__,
+            dimensions=model.dim,
+            encoder=about,
+            classes=[ClassName(label=label, name=said) for label, said in zip(model.labels, model.names, strict=True)],
+        )
+
+    @app.get("/health", summary="Whether the service answers")
+    async def health(is_known: Annotated[bool, Depends(known)]) -> Health:
+        status = "stale" if any(shelf.problems.values()) else "ok"
+        if not is_known:
+            return Health(status=status)
+        about = {
+            model.name: ModelHealth(loaded=model.loaded, problem=shelf.problems[model.name]) for model in shelf.models
+        }
+        return Health(status=status, version=__version__, models=about)
+
+    @app.get(
+        "/metrics",
+        **guarded,
+        summary="Numbers for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {CONTENT_TYPE_LATEST: {}}}, **failures(401)},
+    )
+    async def numbers() -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+def _encoder(model: Model) -> Any:
+    if model.encoder is None:
+        raise Refusal(422, "embeddings_only", f"{model.name} was trained on arrays: send embeddings, not images.")
+    return model.encoder
+
+
+@contextmanager
+def _within(seconds: float, began: float, status: int, code: str, message: str) -> Iterator[None]:
+    """Refuse with `status` what is not done `seconds` after `began`."""
+    try:
+        with anyio.fail_after(max(0.0, began + seconds - time.monotonic())):
+            yield
+    except TimeoutError:
+        raise Refusal(status, code, message) from None
+
+
+async def _watch(shelf: Shelf) -> None:
+    while True:
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        await to_thread.run_sync(shelf.refresh)

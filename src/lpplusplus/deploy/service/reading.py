@@ -1,0 +1,191 @@
+"""What a request carries: image files, images in base64, or embeddings; never more of it than is allowed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pydantic_core
+from anyio import to_thread
+from fastapi import Request
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from .batcher import Picture
+from .errors import Refusal, in_words
+from .settings import Settings
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mP8z0AaYGIY1TCqYdhqAABALgEfFO4+AgAAAABJRU5ErkJggg=="
+"""A red square of 16 x 16 pixels, for examples."""
+
+
+class Images(BaseModel):
+    """Image files in base64, with or without "data:image/…;base64," before them."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"images": [DOT]}]})
+    images: list[StrictStr] = Field(min_length=1)
+
+
+class Rows(BaseModel):
+    """Embeddings, as the model's encoder gives them."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"embeddings": [[0.1, -0.2, 0.3]]}]})
+    embeddings: list[list[FiniteFloat]] = Field(min_length=1)
+
+
+Asked = list[Picture] | NDArray[np.float32]
+
+
+class Reader:
+    """Reads requests within the limits; all of them share a number of bytes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._held = settings, 0
+
+    @contextmanager
+    def holding(self) -> Iterator[list[int]]:
+        """Counts the bytes of a request, in a list of one number, until it is answered."""
+        mine = [0]
+        try:
+            yield mine
+        finally:
+            self._held -= mine[0]
+
+    async def read(self, request: Request, held: list[int]) -> Asked:
+        """What was sent."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in ("multipart/form-data", "application/json"):
+            raise Refusal(
+                415, "unknown_content_type", "send multipart/form-data with images, or JSON with images or embeddings."
+            )  # fmt: skip
+        length = request.headers.get("content-length", "")
+        if length.isdigit():
+            self._check(int(length), 0)
+        if kind == "application/json":
+            body = b"".join([chunk async for chunk in self._chunks(request, held)])
+            return await to_thread.run_sync(self._from_json, body)
+        return await self._from_form(request, held)
+
+    def _check(self, mine: int, more: int) -> None:
+        if mine > self._settings.max_request:
+            raise Refusal(413, "request_too_large", f"a request may have {self._settings.max_request:,} bytes.")
+        if self._held + more > self._settings.max_bytes:
+            raise Refusal(
+                429, "busy", "the requests under way fill the memory for them: try again later.", Retry_After="1"
+            )
+
+    async def _chunks(self, request: Request, held: list[int]) -> AsyncGenerator[bytes, None]:
+        async for chunk in request.stream():
+            self._check(held[0] + len(chunk), len(chunk))
+            held[0] += len(chunk)
+            self._held += len(chunk)
+            yield chunk
+
+    async def _from_form(self, request: Request, held: list[int]) -> list[Picture]:
+        most = self._settings.max_images
+        try:
+            form = await MultiPartParser(
+                request.headers, self._chunks(request, held), max_files=most + 1, max_fields=1
+            ).parse()
+        except MultiPartException as error:
+            if "Too many files" in error.message:
+                self._check_count(most + 1)
+            raise Refusal(400, "malformed", f"the body is not multipart/form-data: {error.message}") from None
+        except (KeyError, ValueError, UnicodeError) as error:  # A header without a boundary, or one that is no text.
+            raise Refusal(400, "malformed", f"the body is not multipart/form-data ({error!r}).") from None
+        try:
+            pictures = []
+            for field, value in form.multi_items():
+                if field != "images" or not isinstance(value, UploadFile):
+                    raise Refusal(
+                        422, "invalid", f'the field {field!r} is not expected: send files in fields "images".'
+                    )
+                self._check_size(value.size or 0, name := value.filename or "image")
+                pictures.append(Picture(name, await value.read()))
+        finally:
+            await form.close()
+        self._check_count(len(pictures))
+        return pictures
+
+    def _from_json(self, body: bytes) -> Asked:
+        try:
+            sent = pydantic_core.from_json(body, allow_inf_nan=False)
+        except ValueError as error:
+            raise Refusal(400, "malformed", f"the body is not JSON: {error}.") from None
+        try:
+            if isinstance(sent, dict) and "embeddings" in sent:
+                return self._rows(Rows.model_validate(sent))
+            return self._pictures(Images.model_validate(sent))
+        except ValidationError as error:
+            raise Refusal(422, "invalid", in_words(error.errors(include_input=False, include_url=False))) from None
+
+    def _pictures(self, asked: Images) -> list[Picture]:
+        self._check_count(len(asked.images))
+        pictures = []
+        for number, text in enumerate(asked.images):
+            if text.startswith("data:image/"):
+                text = text.partition(",")[2]
+            self._check_size(len(text) * 3 // 4, name := f"images[{number}]")
+            try:
+                pictures.append(Picture(name, base64.b64decode(text, validate=True)))
+            except (binascii.Error, ValueError) as error:
+                raise Refusal(422, "bad_image", f"{name}: is not base64 ({error}).") from None
+        return pictures
+
+    def _rows(self, asked: Rows) -> NDArray[np.float32]:
+        self._check_count(len(asked.embeddings))
+        lengths = {len(row) for row in asked.embeddings}
+        if len(lengths) != 1:
+            raise Refusal(422, "bad_embeddings", f"the embeddings have different lengths: {sorted(lengths)[:5]}.")
+        with np.errstate(over="ignore"):
+            rows = np.array(asked.embeddings, np.float64).astype(np.float32)
+        if not np.isfinite(rows).all():
+            raise Refusal(422, "bad_embeddings", "the embeddings have numbers beyond single precision.")
+        return rows
+
+    def _check_count(self, count: int) -> None:
+        most = self._settings.max_images
+        if not count:
+            raise Refusal(422, "invalid", "the request has no images.")
+        if count > most:
+            raise Refusal(413, "too_many_images", f"a request may have {most} images or embeddings: send several.")
+
+    def _check_size(self, size: int, name: str) -> None:
+        if size > self._settings.max_image:
+            raise Refusal(
+                413, "image_too_large", f"{name}: has more than the {self._settings.max_image:,} bytes allowed."
+            )
+
+
+def body_schema(most: int) -> dict[str, Any]:
+    """The request's body, for OpenAPI."""
+    files = {"type": "array", "minItems": 1, "maxItems": most, "items": {"type": "string", "format": "binary"}}
+    form = {
+        "type": "object",
+        "required": ["images"],
+        "additionalProperties": False,
+        "properties": {"images": {**files, "description": "Image files."}},
+    }
+    kinds = [Images.model_json_schema(), Rows.model_json_schema()]
+    for kind, name in zip(kinds, ("images", "embeddings"), strict=True):
+        kind["properties"][name]["maxItems"] = most
+    examples = {
+        "images": {"summary": "Images in base64", "value": {"images": [DOT]}},
+        "embeddings": {
+            "summary": "Embeddings, of the length that /classes tells",
+            "value": {"embeddings": [[0.1, -0.2]]},
+        },
+    }
+    return {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": form},
+            "application/json": {"schema": {"oneOf": kinds}, "examples": examples},
+        },
+    }

@@ -1,0 +1,52 @@
+"""The service in a process: warm, listening, and stopped without losing a request."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+
+from .shelf import Shelf
+
+SECONDS_TO_FINISH = 60
+"""After a signal to stop, for the requests under way."""
+
+
+def warm_up(shelf: Shelf) -> None:
+    """Embed an image with every encoder and ask every model, so that no user waits for that."""
+    from PIL import Image
+
+    grey = Image.new("RGB", (64, 64), "grey")
+    for model in shelf.models:
+        rows = np.ones((1, model.dim), np.float32) if model.encoder is None else model.encoder.encode_images([grey])
+        model.probabilities(rows)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket to serve on; with port 0 any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), f"{host}:{port}") from None
+
+
+def address_of(sock: socket.socket) -> str:
+    """What to write into a browser."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(app: FastAPI, sock: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGTERM or Ctrl-C. Requests under way are answered first; a second Ctrl-C does not wait for them."""
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=SECONDS_TO_FINISH
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises them again after a good end: that is no failure.
+    ready()
+    uvicorn.Server(config).run(sockets=[sock])

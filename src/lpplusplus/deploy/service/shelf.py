@@ -1,0 +1,145 @@
+"""The classifiers of a service. A file that is replaced is loaded again; one that cannot be loaded changes nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._core.base import FewShotClassifier
+from ..._core.model_file import load
+from ...encoders import Encoder
+from ...images.classifier import ImageClassifier
+from ...images.embeddings import Origin
+from .errors import Refusal
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A classifier that is ready to answer. It is never changed, only replaced."""
+
+    name: str
+    classifier: FewShotClassifier
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    origin: Origin | None
+    encoder: Encoder | None
+    """None for one that was trained on arrays: it takes embeddings only."""
+    loaded: str
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.classifier.n_features_in_)
+
+    def probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(n, K)."""
+        return np.asarray(self.classifier.predict_proba(rows), np.float64)
+
+
+@dataclass
+class _Slot:
+    path: Path
+    model: Model
+    seen: tuple[int, ...] | None
+    problem: str | None = None
+
+
+class Shelf:
+    """Classifiers by name.
+
+    Parameters
+    ----------
+    paths
+        Files of saved classifiers; the first answers where a request names none.
+    encoder, allow_network
+        As in `ImageClassifier.load`.
+    on_reload
+        Called as `on_reload(name, success)` after each attempt to load a newer file.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        encoder: str | None = None,
+        allow_network: bool = False,
+        on_reload: Callable[[str, bool], None] = lambda name, success: None,
+    ) -> None:
+        self._where, self._allow_network, self.on_reload = encoder, allow_network, on_reload
+        self._slots: dict[str, _Slot] = {}
+        for path in paths:
+            if path.stem in self._slots:
+                raise ValueError(
+                    f"{path} and {self._slots[path.stem].path} would both be called {path.stem!r}: rename one."
+                )
+            seen = _state(path)
+            self._slots[path.stem] = _Slot(path, self._load(path), seen)
+
+    @property
+    def models(self) -> list[Model]:
+        """All of them, the default first."""
+        return [slot.model for slot in self._slots.values()]
+
+    @property
+    def problems(self) -> dict[str, str | None]:
+        """Of each model, why its newer file is not used; None if there is nothing to tell."""
+        return {name: slot.problem for name, slot in self._slots.items()}
+
+    def pick(self, name: str | None) -> Model:
+        """The model of that name; the first if no name is given."""
+        if name is None:
+            return self.models[0]
+        if name not in self._slots:
+            raise Refusal(404, "no_such_model", f"there is no model {name!r}; there is {', '.join(self._slots)}.")
+        return self._slots[name].model
+
+    def refresh(self) -> None:
+        """Load what has been replaced since the last look. Requests under way keep the model they began with."""
+        for name, slot in self._slots.items():
+            state = _state(slot.path)
+            if state == slot.seen:
+                continue
+            slot.seen = state
+            try:
+                slot.model, slot.problem = self._load(slot.path), None
+                log.info("%s: the new file is in use.", slot.path)
+            except Exception as error:  # Whatever is wrong with the new one, the old one still answers.
+                slot.problem = f"{' '.join(str(error).split())} The file before it is still in use."
+                log.error("%s", slot.problem)
+            self.on_reload(name, slot.problem is None)
+
+    def _load(self, path: Path) -> Model:
+        classifier = load(path)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        labels = tuple(str(label) for label in classifier.classes_.tolist())
+        if "images" not in classifier.metadata_:
+            return Model(path.stem, classifier, labels, labels, None, None, now)
+        clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
+        return Model(path.stem, clf.classifier_, labels, clf.names_, clf.origin_, self._encoder(clf), now)
+
+    def _encoder(self, clf: ImageClassifier) -> Encoder | None:
+        """An encoder that is open already, if it is the right one: models share it, and its batches."""
+        if clf.origin_ is None:
+            return None
+        for slot in self._slots.values():
+            if slot.model.encoder is not None and clf.origin_.comparable(Origin.of(slot.model.encoder)):
+                return slot.model.encoder
+        return clf.open_encoder()
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Changes when the file is replaced or written; None while there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,108 @@
+"""Classifiers on the Hugging Face hub, through the hub's own mixin. A safetensors file is fetched, never code."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.utils
+from huggingface_hub import ModelCard, ModelHubMixin, hf_hub_download
+
+from .. import __version__
+from .._core.base import FewShotClassifier
+from .errors import SourceError
+from .model_card import model_card
+from .words import short
+
+FILE = "model.safetensors"
+"""The classifier's file in a repository: the hub shows what is in files of that name."""
+errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+
+
+class HubModel(
+    ModelHubMixin, library_name="lpplusplus", pipeline_tag="image-classification", tags=["few-shot", "lp++"]
+):
+    """A classifier as the hub's mixin sees it: to push, a fitted one; fetched, its file.
+
+    The mixin would fill parameters of the constructor from the repository's `config.json`, a stranger's file. They are
+    dropped: encoder and network are named by the user alone, in `ImageClassifier.from_pretrained`.
+    """
+
+    def __init__(self, classifier: FewShotClassifier | Path) -> None:
+        self.classifier = classifier
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        assert isinstance(self.classifier, FewShotClassifier)
+        save_directory.joinpath("config.json").write_text(json.dumps({"lpplusplus": __version__}))  # Counts downloads.
+        self.classifier.save(save_directory / FILE, metadata=public(self.classifier.metadata_))
+
+    def generate_model_card(self, *_: Any, repo_id: str = "me/name", **__: Any) -> ModelCard:
+        """What training found, for people who find the repository."""
+        assert isinstance(self.classifier, FewShotClassifier)
+        data = self._hub_mixin_info.model_card_data
+        return ModelCard(
+            f"---\n{data.to_yaml()}\n---\n\n{model_card(self.classifier, repo_id)}", ignore_metadata_errors=True
+        )
+
+    @classmethod
+    def _from_pretrained(cls, *, model_id: str, **options: Any) -> "HubModel":
+        if Path(model_id).is_dir():
+            return cls(Path(model_id) / FILE)
+        known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+        return cls(Path(hf_hub_download(model_id, FILE, **{key: options[key] for key in known})))
+
+
+def push(classifier: FewShotClassifier, repo_id: str, **options: Any) -> str:
+    """Upload a classifier whose `metadata_` is that of a saved file; the address of the commit."""
+    with _in_words(repo_id):
+        return str(HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options))
+
+
+def fetch(name: str, **options: Any) -> Path:
+    """The file of a classifier, from a folder or the hub, as the hub's client keeps it."""
+    with _in_words(name):
+        found = HubModel.from_pretrained(name, **options).classifier
+    assert isinstance(found, Path)
+    return found
+
+
+def public(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What others may see of a file's description: no folders of this machine."""
+    shown: dict[str, Any] = json.loads(json.dumps(metadata))
+    insight = shown.get("insight") or {}
+    for odd in [*insight.get("mislabelled", ()), *insight.get("twins", ())]:
+        odd.update({key: short(odd[key]) for key in ("path", "first", "second") if key in odd})
+    encoder = shown.get("images", {}).get("encoder") or {}
+    scheme, _, where = encoder.get("spec", "").partition(":")
+    if scheme == "onnx" and Path(where).expanduser().is_dir():
+        encoder["spec"] = f"onnx:{Path(where).expanduser().resolve().name}"
+    return shown
+
+
+@contextmanager
+def _in_words(name: str) -> Iterator[None]:
+    """Errors of the hub's client, in one line that says what to do."""
+    try:
+        yield
+    except errors.HFValidationError as error:
+        raise SourceError(f"{name!r} is not the name of a repository, such as me/birds.") from error
+    except errors.RevisionNotFoundError as error:
+        raise SourceError(f"{name}: the hub has no such revision of it.") from error
+    except errors.GatedRepoError as error:
+        raise SourceError(f"{name}: accept the terms on its page first, then log in with `hf auth login`.") from error
+    except errors.RepositoryNotFoundError as error:
+        raise SourceError(f"{name}: not on the hub, or not for you: log in with `hf auth login`.") from error
+    except (errors.EntryNotFoundError, errors.LocalEntryNotFoundError) as error:
+        raise SourceError(
+            f"{name}: has no file {FILE} that could be fetched: is it a classifier of lpplusplus?"
+        ) from error
+    except errors.HfHubHTTPError as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        remedy = (
+            "log in with `hf auth login`, with a token that may write" if status in (401, 403) else "try again later"
+        )
+        raise SourceError(f"{name}: the hub refuses ({status}): {remedy}.") from error
+    except Exception as error:  # The client lets errors of its HTTP library through.
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise SourceError(f"{name}: the hub cannot be asked ({type(error).__name__}: {first}).") from error
