@@ -137,8 +137,9 @@ class Doubts(FewShotClassifier):
         for name in self.doubt_arrays:
             setattr(self, name, None)
         if held_out is not None and where is not None:
-            self.held_out_losses_, self.held_out_evidence_ = held_out.losses, held_out.evidence
-            self.class_means_, self.class_counts_, self.scatter_ = where.means, where.counts, where.scatter
+            found = held_out.losses, held_out.evidence, where.means, where.counts, where.scatter
+            for name, value in zip(self.doubt_arrays, found, strict=True):
+                setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
 
     def _check_doubts(self) -> None:
         """Raise where a file has some of the attributes and not all, or no class with images."""
