@@ -24,6 +24,8 @@ from .onnx_tokenizer import ClipTokenizer
 if TYPE_CHECKING:
     from PIL import Image
 
+    from .pixels.preprocessing import Preprocessing
+
 OUTPUTS = (
     "image_embeds",
     "text_embeds",
@@ -87,6 +89,11 @@ class OnnxEncoder(Encoder):
                 f"{self._files.visual} takes images of shape {shape}; its preprocessing gives (n, 3, {side}, {side})."
             )
         self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
+
+    @property
+    def image_tower(self) -> tuple[Path, str, str, Preprocessing]:
+        """The file of the image tower, the names of its input and of its embedding, and what its input is made by."""
+        return self._files.visual, next(iter(self._visual.inputs)), self._visual.output, self._prepare
 
     @property
     def _projected(self) -> bool:
@@ -167,8 +174,9 @@ class Tower:
             raise EncoderError(f"{path} cannot be opened by onnxruntime: {error}") from error
         self._path = path
         self.inputs: dict[str, Any] = {one.name: one for one in self._session.get_inputs()}
-        self._output = self._find_output(projected)
-        self.width: int | None = self._output.shape[-1] if isinstance(self._output.shape[-1], int) else None
+        found = self._find_output(projected)
+        self.output: str = found.name
+        self.width: int | None = found.shape[-1] if isinstance(found.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
 
@@ -192,7 +200,7 @@ class Tower:
             with ThreadPoolExecutor(self._side_by_side, thread_name_prefix="lpplusplus-encode") as pool:
                 embeddings = np.concatenate(list(pool.map(self._part, parts)))
         if embeddings.ndim != 2 or len(embeddings) != n:
-            raise EncoderError(f"{self._path}: {self._output.name} has shape {embeddings.shape} for {n} inputs.")
+            raise EncoderError(f"{self._path}: {self.output} has shape {embeddings.shape} for {n} inputs.")
         if not np.isfinite(embeddings).all():
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
@@ -201,7 +209,7 @@ class Tower:
         n = len(next(iter(part.values())))
         part = {name: _padded(rows, self._batch or n) for name, rows in part.items()}
         try:
-            (values,) = self._session.run([self._output.name], part)
+            (values,) = self._session.run([self.output], part)
         except Exception as error:
             raise EncoderError(f"{self._path} failed: {error}") from error
         return np.asarray(values, np.float32)[:n]
