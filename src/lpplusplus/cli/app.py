@@ -12,6 +12,7 @@ from .encoders import encoders
 from .evaluate import evaluate
 from .hub import pull, push
 from .inspect import inspect
+from .label_studio import label_studio
 from .predict import predict
 from .serve import serve
 from .train import train
@@ -42,6 +43,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, push, pull):
+for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, push, pull, label_studio):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")
