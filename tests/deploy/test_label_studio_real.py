@@ -48,8 +48,8 @@ def label_studio(program, folder):
     settings = {"ML_BLOCK_LOCAL_IP": "false", "SSRF_PROTECTION_ENABLED": "false", "COLLECT_ANALYTICS": "false",
                 "LATEST_VERSION_CHECK": "false", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""}  # fmt: skip
     command = [program, "start", "--no-browser", "--port", str(port), "--internal-host", "127.0.0.1",
-               "--data-dir", folder, "--username", "me@example.com", "--password", "a-long-password", "--user-token", TOKEN,
-               "--enable-legacy-api-token"]  # fmt: skip
+               "--data-dir", folder, "--username", "me@example.com", "--password", "a-long-password",
+               "--user-token", TOKEN, "--enable-legacy-api-token"]  # fmt: skip
     with (
         open(folder / "log", "w") as log,
         subprocess.Popen(command, env=os.environ | settings, stdout=log, stderr=log) as it,
