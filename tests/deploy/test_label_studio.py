@@ -160,6 +160,7 @@ def test_images_come_from_where_the_user_said_and_from_nowhere_else(tmp_path):
                 photos.read(where)
         assert asked_of_other == []
         assert [path for path, _ in asked if path != "/data/away"] == ["/data/upload/1/5.png"] * 2
+        photos.close()
         with backend(url, tmp_path / "birds.lpp", folder) as client:
             sent = {**tasks(1), "tasks": [{"data": {"photo": bad[0]}}, {"data": {"photo": "/data/upload/1/1.png"}}]}
             assert chosen(client.post("/predict", json=sent))[0] is None

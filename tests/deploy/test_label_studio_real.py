@@ -70,6 +70,7 @@ def label_studio(program, folder):
                 except httpx2.HTTPError:
                     time.sleep(1)
             yield client
+            client.close()
         finally:
             it.terminate()
 

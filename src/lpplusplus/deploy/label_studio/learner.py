@@ -71,6 +71,7 @@ class Learner:
             self._changed.notify_all()
         self._thread.join()
         self._exit.close()
+        self._photos.close()
 
     def configure(self, text: Any) -> LabelConfig:
         """Take over a project's labelling configuration. With other classes, what was learned is fitted again."""

@@ -50,6 +50,10 @@ class Photos:
         """Whether Label Studio can be asked for more than it tells."""
         return self._token is not None
 
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
     def read(self, where: Any) -> bytes:
         """The file that a task names; `ImageError` if it is elsewhere, or cannot be had."""
         if not isinstance(where, str) or len(where) > 4096:
