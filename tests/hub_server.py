@@ -31,7 +31,7 @@ def hub(repository, commit, folder, token=None):
             if path.startswith(f"{api}/tree/"):
                 return self.json([self.entry(name) for name in files])
             if path in (api, f"{api}/revision/main", f"{api}/revision/{commit}"):
-                siblings = [{"rfilename": name, "size": self.entry(name)["size"]} for name in files]
+                siblings = [{"rfilename": name} | self.large(name) for name in files]
                 return self.json({"id": repository, "modelId": repository, "sha": commit, "siblings": siblings})
             if path.startswith(f"{api}/revision/"):
                 return self.refuse("RevisionNotFound")
@@ -99,6 +99,11 @@ def hub(repository, commit, folder, token=None):
             content = files[name].read_bytes()
             oid = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
             return {"type": "file", "path": name, "size": len(content), "oid": oid}
+
+        def large(self, name):
+            content = files[name].read_bytes()
+            lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+            return {"size": len(content)} | ({"lfs": lfs} if name.endswith(".onnx") else {})
 
         def json(self, value):
             self.reply(200, json.dumps(value).encode(), {"Content-Type": "application/json"})

@@ -114,6 +114,35 @@ def test_sparse():
         LPPlusPlus().fit(sparse.csr_array(F), Y)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (lambda t: t.to_sparse(), TypeError, r"Sparse data was passed for .*\(torch.sparse_coo\).*\.to_dense\(\)"),
+        (lambda t: t.to("meta"), ValueError, r"'meta', which has shapes and no numbers"),
+    ],
+    ids=["sparse", "meta"],
+)
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_tensors_without_rows_of_numbers(change, error, says):
+    torch = pytest.importorskip("torch")
+    X, y = torch.as_tensor(F), torch.as_tensor(Y)
+    weights, views = torch.ones(len(y)), torch.stack([X, X], 1)
+    odd = [change(one) for one in (X, y, views, weights)]
+    probe = LPPlusPlus().fit(X, y)
+    for call in (
+        lambda: LPPlusPlus().fit(odd[0], y),
+        lambda: LPPlusPlus().fit(X, odd[1]),
+        lambda: LPPlusPlus().fit(odd[2], y),
+        lambda: LPPlusPlus().fit(X, y, text=change(torch.as_tensor(T))),
+        lambda: LPPlusPlus().fit(X, y, X_val=odd[0], y_val=y),
+        lambda: LPPlusPlus().fit(X, y, X_val=X, y_val=odd[1]),
+        lambda: LPPlusPlus().fit(X, y, sample_weight=odd[3]),
+        lambda: probe.predict(odd[0]),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+
+
 def test_zero_rows_are_fine_without_text():
     probe = LPPlusPlus().fit(spoiled(F, 2, 0), Y)
     assert np.isfinite(probe.coef_).all()

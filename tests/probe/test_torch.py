@@ -226,6 +226,19 @@ def test_public_functions(task):
     assert np.allclose(tg.alpha, g.alpha)
 
 
+def test_the_gradient_of_rows_of_unit_length():
+    """As that of x / |x|, also where x has unit length and division changes nothing."""
+    x = torch.nn.functional.normalize(torch.randn(5, 7, dtype=torch.float64, generator=torch.manual_seed(0)), dim=1)
+    x[4] *= 3
+    for rows, order in ((x[:4], None), (x, None), (x, torch.tensor([3, 4, 0]))):
+        one, other = rows.clone().requires_grad_(), rows.clone().requires_grad_()
+        weights = torch.arange(7.0, dtype=torch.float64)
+        (backend.unit_rows(one, order) @ weights).sum().backward()
+        kept = other if order is None else other[order]
+        (torch.nn.functional.normalize(kept, dim=1) @ weights).sum().backward()
+        assert torch.allclose(one.grad, other.grad)
+
+
 @pytest.mark.skipif(scipy.__version__.split(".")[1] in ("12", "13"), reason="scikit-learn's array API needs SciPy 1.14")
 def test_scikit_learns_array_api_check():
     """scikit-learn's own array-API check, which needs an environment variable set before anything is imported."""
@@ -269,6 +282,11 @@ def test_calibration_of_tensors_with_array_api_dispatch():
         "    assert isinstance(probe.predict(torch.as_tensor(F)), torch.Tensor)\n"
         "assert isinstance(probe.classes_, np.ndarray)\n"
         "assert isinstance(got, torch.Tensor)\n"
+        "with sklearn.config_context(array_api_dispatch=True):\n"
+        "    folds = CalibratedClassifierCV(LPPlusPlus(), method='temperature', cv=3)\n"
+        "    assert sklearn.utils.get_tags(folds).array_api_support\n"
+        "    folds.fit(*map(torch.as_tensor, (F, y)), text=torch.as_tensor(T))\n"
+        "    assert isinstance(folds.predict(torch.as_tensor(F)), torch.Tensor)\n"
         "assert np.abs(got.numpy() - expected).max() < 1e-4\n"
     )
     path = os.pathsep.join([*sys.path, os.path.dirname(os.path.dirname(__file__))])

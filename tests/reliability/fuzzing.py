@@ -27,14 +27,18 @@ def fuzz(name, arguments):
 
     with atheris.instrument_imports(include=["lpplusplus"], enable_loader_override=False):
         from reliability import readers
+    import gc
     import random
     import warnings
 
     warnings.simplefilter("ignore")
     target = readers.TARGETS[name].start()
+    rng = random.Random(time.time_ns())  # Findings are kept, so a run need not repeat; seeding each time is not free.
+    gc.freeze()
+    gc.set_threshold(20000)
 
     def change(content, largest, seed):
-        return target.mutate(content, random.Random(seed))[:largest]
+        return target.mutate(content, rng)[:largest]
 
     def once(content):
         target.once(content)
@@ -54,7 +58,7 @@ def run(name, corpus, seconds, executions):
             (folder / f"seed-{number}").write_bytes(content)
     options = [f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={SECONDS_PER_INPUT}",
                f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", f"-artifact_prefix={folder.parent}/found-{name}-",
-               "-seed=1", "-verbosity=1", *([f"-runs={executions}"] if executions else []), str(folder)]  # fmt: skip
+               "-verbosity=1", *([f"-runs={executions}"] if executions else []), str(folder)]  # fmt: skip
     start = time.time()
     done = subprocess.run(
         [sys.executable, "-m", "reliability.fuzzing", "--one", name, "--", *options],
@@ -96,11 +100,13 @@ def main():
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(chosen.jobs) as pool:
         corpus = chosen.corpus or work
         names = chosen.targets or list(readers.TARGETS)
-        while total < chosen.until and not failed:
+        while total < chosen.until and names:
             for result in pool.map(lambda name: run(name, corpus, chosen.seconds, chosen.executions), names):
                 print(json.dumps(result), flush=True)
-                failed += result["finding"] is not None
                 total = max(total, 0) + result["executions"]
+                if result["finding"] is not None:
+                    failed += 1
+                    names = [name for name in names if name != result["target"]]
     sys.exit(1 if failed else 0)
 
 

@@ -21,6 +21,7 @@ import safetensors.numpy
 
 import lpplusplus
 from lpplusplus._core import model_file
+from lpplusplus._core.text import LONGEST_MESSAGE
 from lpplusplus.bench.datasets import DatasetError, OverlapError
 from lpplusplus.bench.datasets.features import read_feature_file
 from lpplusplus.bench.draw_task import draw_task
@@ -42,9 +43,6 @@ from toy_encoder import ToyEncoder
 from toy_images import make_folder
 
 from . import mutations
-
-LONGEST_MESSAGE = 4000
-"""Characters of an error: an error never echoes more than a line of the input, and some name several things."""
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -77,10 +75,12 @@ class Target:
     change: Callable[[bytes, Any], bytes] | None = None
     prepare: Callable[[Path], Any] = lambda folder: None
     folder: Path = field(init=False)
+    path: Path = field(init=False)
 
     def start(self) -> "Target":
         """Make the folder, in memory if there is such a place."""
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
+        self.path = self.folder / self.file
         self.prepare(self.folder)
         return self
 
@@ -90,11 +90,11 @@ class Target:
 
     def once(self, content: bytes) -> bool:
         """Read `content`; whether it was accepted. Raises for a finding."""
-        path = self.folder / self.file
-        with open(path, "wb", buffering=0) as file:
-            file.write(content)
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(file, content)
+        os.close(file)
         try:
-            self.read(path)
+            self.read(self.path)
         except self.errors as error:
             said = str(error)
             assert len(said) <= LONGEST_MESSAGE, f"a message of {len(said)} characters"

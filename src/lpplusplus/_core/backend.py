@@ -150,13 +150,15 @@ def unit_rows(x: Array, order: Array | None = None) -> Array:
         squares = row_dots(x, x)
     # Rows of unit length up to rounding stay as they are: a copy of 16 000 x 1024 would be the largest array of a fit.
     off = xp.abs(squares - 1) > 16 * float(xp.finfo(x.dtype).eps)
-    nothing_to_scale = not bool(xp.any(off & (squares > 0)))
+    # With a gradient they are divided too: that of x / |x| has no part along x.
+    learns = getattr(x, "requires_grad", False)
+    nothing_to_scale = not learns and not bool(xp.any(off & (squares > 0)))
     if order is not None:
         x, squares = x[order], squares[order]
     if nothing_to_scale:
         return x
     scale = 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
-    if order is None:
+    if order is None or learns:
         return x * scale[:, None]
     x *= scale[:, None]
     return x

@@ -59,6 +59,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         own = {name: [*kind.__metadata__] for name, kind in kinds if hasattr(kind, "__metadata__")}
         cls.parameter_rules = {**cls.parameter_rules, **own}
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True  # Tensors stay tensors, and `classes_` is one, too, where scikit-learn asks.
+        return tags
+
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None
     ) -> "Self":
@@ -162,9 +167,10 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         return z
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of `predict_proba`, (n, K)."""
-        p = self.predict_proba(X)
-        return backend.namespace(p).log(p)
+        """Logarithm of `predict_proba`, (n, K); finite also where a probability is too small for its own precision."""
+        z = self._logits(self._ready(X))
+        z -= softmax(z, out=backend.empty(z, z.shape))
+        return z
 
     def predict(self, X: Any) -> Array:
         """Most likely class of each image.

@@ -20,8 +20,19 @@ SKIPPED = {
 """What scikit-learn need not check: our own errors name the array, the row and the remedy."""
 
 
+def check_dense(X: Any, name: str) -> None:
+    """Raise for a tensor that does not hold its numbers row by row."""
+    if getattr(X, "is_meta", False):
+        raise ValueError(f"{name} is on torch's device 'meta', which has shapes and no numbers: load them first.")
+    if str(getattr(X, "layout", "torch.strided")) != "torch.strided":
+        raise TypeError(
+            f"Sparse data was passed for {name} ({X.layout}), but dense data is required: {name}.to_dense()."
+        )
+
+
 def check_numbers(X: Any, name: str) -> None:
-    """Raise for complex numbers and for strings."""
+    """Raise for sparse tensors and those without content, for complex numbers and for strings."""
+    check_dense(X, name)
     if "complex" in str(getattr(X, "dtype", "")):
         raise ValueError(f"{name}: Complex data not supported. Pass {name}.real if the imaginary part is empty.")
     is_list = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1)
@@ -111,6 +122,7 @@ def _first(bad: Array) -> tuple[int, int]:
 
 def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
     """`y` as a one-dimensional numpy array of labels of any kind."""
+    check_dense(y, name)
     _check_one_kind(y, name)
     if backend.is_foreign(y):
         y = backend.to_numpy(y)

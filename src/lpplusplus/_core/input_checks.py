@@ -78,6 +78,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         """One embedding per image, the mean of its views where it has several; and those views."""
         if getattr(X, "ndim", 2) != 3:
             return self._check_images(X, "X", reset=True), None
+        checks.check_dense(X, "X")
         images, views, dim = X.shape
         if min(images, views, dim) == 0:
             raise ValueError(

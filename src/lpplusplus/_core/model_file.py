@@ -24,6 +24,7 @@ from . import backend
 from .files import atomic_write, canonical_json
 from .parameters import check_parameters
 from .registry import method
+from .text import BriefError
 
 if TYPE_CHECKING:
     from .base import FewShotClassifier
@@ -36,7 +37,7 @@ DEEPEST = 64
 """Lists and dictionaries in each other."""
 
 
-class ModelFormatError(ValueError):
+class ModelFormatError(BriefError, ValueError):
     """A file is not a classifier of this package, is damaged, or is of a newer format.
 
     >>> issubclass(ModelFormatError, ValueError)

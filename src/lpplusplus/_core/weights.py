@@ -51,6 +51,7 @@ def weighed(task: Task, sample_weight: Any, class_weight: Any, classes: np.ndarr
 def _checked(weights: Any, n: int) -> np.ndarray[Any, Any]:
     if weights is None:
         return np.ones(n)
+    checks.check_dense(weights, "sample_weight")
     given = np.asarray(backend.to_numpy(weights))
     if given.ndim == 0:
         given = np.full(n, given)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from .._core.files import atomic_write
 from .._core.lazy import lazy
+from .._core.text import BriefError
 from .datasets import OverlapError, Splits
 from .sampling import GENERATOR, Rows
 
@@ -42,7 +43,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 """Fields of a `Draw` that have one of a few words. The first one is the default of a plan."""
 
 
-class DrawError(ValueError):
+class DrawError(BriefError, ValueError):
     """A task cannot be drawn, or a saved one is damaged or of other data."""
 
 

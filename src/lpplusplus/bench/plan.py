@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.registry import method as estimator_named
+from .._core.text import BriefError
 from .cell import Cell
 from .datasets import Entry, catalog
 from .datasets.catalog import parse_entry
@@ -59,7 +60,7 @@ NO_VALIDATION = ", no validation"
 """Behind the name of a method or a group: without the validation images."""
 
 
-class PlanError(ValueError):
+class PlanError(BriefError, ValueError):
     """A plan that cannot be run; the message names the key and what is expected."""
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from .._core.files import canonical_json
+from .._core.text import BriefError
 from .cell import Cell
 
 FORMAT = 1
@@ -37,7 +38,7 @@ CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON results
 """
 
 
-class ResultsError(ValueError):
+class ResultsError(BriefError, ValueError):
     """A results folder cannot be used; the message says why."""
 
 

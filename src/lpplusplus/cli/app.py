@@ -10,6 +10,7 @@ from .demo import demo
 from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
+from .export import export
 from .hub import pull, push
 from .inspect import inspect
 from .label_studio import label_studio
@@ -43,6 +44,6 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, push, pull, label_studio):
+for _function in (demo, train, predict, evaluate, embed, inspect, encoders, export, serve, push, pull, label_studio):
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

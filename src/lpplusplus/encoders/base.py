@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.text import BriefError
+
 if TYPE_CHECKING:
     from PIL import Image
 
 
-class EncoderError(RuntimeError):
+class EncoderError(BriefError, RuntimeError):
     """An encoder cannot be opened or used; the message says which and what to do."""
 
 

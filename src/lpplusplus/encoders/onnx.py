@@ -8,6 +8,7 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from .onnx_tokenizer import ClipTokenizer
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from .pixels.preprocessing import Preprocessing
 
 OUTPUTS = (
     "image_embeds",
@@ -40,6 +43,12 @@ TYPES = {
     "tensor(int64)": np.int64,
 }
 """Types of inputs that CLIP's towers have, in onnxruntime's words."""
+SMALL = 64 * 2**20
+"""Bytes of a graph up to which each thread runs a part of the batch by itself. Layers of such a graph are too short to
+be divided among threads, which wait for each other at every layer, and for the ones that decode the next images."""
+PART = 4
+"""Rows that a thread runs at once in a small graph. Whatever the number of threads, so that embeddings do not depend on
+it; more would not stay in a core's cache."""
 
 
 class OnnxEncoder(Encoder):
@@ -79,6 +88,11 @@ class OnnxEncoder(Encoder):
                 f"{self._files.visual} takes images of shape {shape}; its preprocessing gives (n, 3, {side}, {side})."
             )
         self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
+
+    @property
+    def image_tower(self) -> tuple[Path, str, str, Preprocessing]:
+        """The file of the image tower, the names of its input and of its embedding, and what its input is made by."""
+        return self._files.visual, next(iter(self._visual.inputs)), self._visual.output, self._prepare
 
     @property
     def _projected(self) -> bool:
@@ -130,8 +144,13 @@ class Tower:
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
         import onnxruntime
 
+        from .onnx_folder import external_files
+
+        small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
+        self._side_by_side = threads if small else 1
+        self._at_once: int | None = PART if small else None
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.intra_op_num_threads, options.inter_op_num_threads = 1 if small else threads, 1
         options.log_severity_level = 3
         # Threads that wait actively would take the cores from the ones decoding the next images.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -141,8 +160,9 @@ class Tower:
             raise EncoderError(f"{path} cannot be opened by onnxruntime: {error}") from error
         self._path = path
         self.inputs: dict[str, Any] = {one.name: one for one in self._session.get_inputs()}
-        self._output = self._find_output(projected)
-        self.width: int | None = self._output.shape[-1] if isinstance(self._output.shape[-1], int) else None
+        found = self._find_output(projected)
+        self.output: str = found.name
+        self.width: int | None = found.shape[-1] if isinstance(found.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
 
@@ -155,24 +175,30 @@ class Tower:
         return found[0]
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Embeddings of all rows, in the batches that the graph allows."""
+        """Embeddings of all rows, in parts of the size that the graph wants or that is fast."""
         feed = {name: rows.astype(self._type(name), copy=False) for name, rows in feed.items()}
         n = len(next(iter(feed.values())))
-        step = self._batch or n
-        parts = []
-        for first in range(0, n, step):
-            part = {name: _padded(rows[first : first + step], step) for name, rows in feed.items()}
-            try:
-                (values,) = self._session.run([self._output.name], part)
-            except Exception as error:
-                raise EncoderError(f"{self._path} failed: {error}") from error
-            parts.append(np.asarray(values, np.float32)[: n - first])
-        embeddings = np.concatenate(parts)
+        step = self._batch or self._at_once or n
+        parts = [{name: rows[a : a + step] for name, rows in feed.items()} for a in range(0, n, step)]
+        if len(parts) == 1 or self._side_by_side == 1:
+            embeddings = np.concatenate([self._part(part) for part in parts])
+        else:
+            with ThreadPoolExecutor(self._side_by_side, thread_name_prefix="lpplusplus-encode") as pool:
+                embeddings = np.concatenate(list(pool.map(self._part, parts)))
         if embeddings.ndim != 2 or len(embeddings) != n:
-            raise EncoderError(f"{self._path}: {self._output.name} has shape {embeddings.shape} for {n} inputs.")
+            raise EncoderError(f"{self._path}: {self.output} has shape {embeddings.shape} for {n} inputs.")
         if not np.isfinite(embeddings).all():
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
+
+    def _part(self, part: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        n = len(next(iter(part.values())))
+        part = {name: _padded(rows, self._batch or n) for name, rows in part.items()}
+        try:
+            (values,) = self._session.run([self.output], part)
+        except Exception as error:
+            raise EncoderError(f"{self._path} failed: {error}") from error
+        return np.asarray(values, np.float32)[:n]
 
     def _find_output(self, projected: bool) -> Any:
         """The output that is the embedding in the space that images and texts share."""

@@ -60,7 +60,7 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
     wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
     try:
         if download:
-            _announce(hub_id, revision, wanted)
+            _fetch_large(hub_id, revision, wanted)
         snapshot = fetch(sorted(wanted), revision)
         missing = _missing_data(snapshot)
         if missing and not download:
@@ -88,8 +88,8 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
         ) from error
 
 
-def _announce(hub_id: str, revision: str | None, wanted: set[str]) -> None:
-    """Say how much is going to be downloaded, if anything is. The hub's client shows the progress, and resumes."""
+def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:
+    """Say how much is going to be downloaded, if anything is, and fetch large files, going on with what is there."""
     import huggingface_hub
 
     try:
@@ -98,12 +98,42 @@ def _announce(hub_id: str, revision: str | None, wanted: set[str]) -> None:
         )
         return
     except Exception:  # Not here, or not all of it.
-        files = huggingface_hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30).siblings
-    total = sum(f.size or 0 for f in files or () if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in wanted))
+        info = huggingface_hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30)
+    files = [f for f in info.siblings or () if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in wanted)]
     logging.getLogger(__name__).warning(
         "%s is downloaded once from the Hugging Face hub, %.0f MB, and kept in %s.",
-        hub_id, total / 1e6, huggingface_hub.constants.HF_HUB_CACHE,
+        hub_id, sum(f.size or 0 for f in files) / 1e6, huggingface_hub.constants.HF_HUB_CACHE,
     )  # fmt: skip
+    for file in files:
+        if file.lfs is not None:
+            _resume(hub_id, info.sha, file.rfilename, file.lfs)
+
+
+def _resume(hub_id: str, commit: str | None, name: str, lfs: Any) -> None:
+    """Put a large file into the hub's cache. Its client would begin a file anew that was interrupted."""
+    import huggingface_hub
+    import huggingface_hub.utils
+    from huggingface_hub import file_download as hub
+
+    tools: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+    blobs = (
+        Path(huggingface_hub.constants.HF_HUB_CACHE) / hub.repo_folder_name(repo_id=hub_id, repo_type="model") / "blobs"
+    )
+    blobs.mkdir(parents=True, exist_ok=True)
+    part = blobs / f"{lfs.sha256}.lpp-part"
+    with tools.WeakFileLock(blobs / f"{lfs.sha256}.lpp-lock"):
+        if (blobs / lfs.sha256).exists():
+            return
+        with part.open("ab") as file:
+            url = huggingface_hub.hf_hub_url(hub_id, name, revision=commit)
+            hub.http_get(
+                url, file, resume_size=file.tell(), headers=tools.build_hf_headers(), expected_size=lfs.size,
+                displayed_filename=name,
+            )  # fmt: skip
+        if file_digest(part) != lfs.sha256:
+            part.unlink()
+            raise EncoderError(f"onnx:{hub_id}: {name} arrived damaged and was removed: try again.")
+        part.replace(blobs / lfs.sha256)
 
 
 def _check(snapshot: Path) -> None:

@@ -2,17 +2,19 @@
 
 import reprlib
 
+from .._core.text import BriefError
+
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 shown = _short.repr
 """A value as a message shows it: Python's `repr`, cut to about a line. Never more of the input than that."""
 
 
-class SourceError(ValueError):
+class SourceError(BriefError, ValueError):
     """Images or labels cannot be found, or do not fit together; the message says where and what to do."""
 
 
-class StoreError(ValueError):
+class StoreError(BriefError, ValueError):
     """A folder is not a feature store, is damaged, incomplete, in use or of a newer format; the message says which."""
 
 

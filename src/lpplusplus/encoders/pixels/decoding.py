@@ -235,7 +235,7 @@ def _orientation(image: Image.Image) -> int | None:
 def _rgb(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
     mode, transparent = image.mode, image.info.get("transparency")
     if mode == "RGB" and transparent is None:
-        return image.copy() if isinstance(image, ImageFile.ImageFile) else image
+        return image
     if mode.startswith("I"):
         return _grey16(image, path)
     if mode == "CMYK" and getattr(image, "format", None) == "JPEG" and "adobe" not in image.info:

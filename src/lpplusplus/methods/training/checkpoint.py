@@ -15,6 +15,7 @@ from ..._core import backend
 from ..._core.backend import Array
 from ..._core.files import atomic_write
 from ..._core.history import History
+from ..._core.text import BriefError
 
 KEY, VERSION = "lpplusplus-training", 1
 
@@ -42,7 +43,7 @@ class TrainingState:
     best: BestEpoch = field(default_factory=BestEpoch)
 
 
-class CheckpointError(ValueError):
+class CheckpointError(BriefError, ValueError):
     """A checkpoint cannot be read or belongs to another training; the message says which and what to do."""
 
 
