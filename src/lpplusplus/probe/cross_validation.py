@@ -27,6 +27,8 @@ FEW_IMAGES = 30
 """With fewer held-out images a standard error says too little to end a run."""
 ENOUGH_IMAGES = 2000
 """With so many held-out images the choice is certain: no more are scored, and no further fold is run."""
+SHORT_PATIENCE = 2
+"""A run ends then when its loss has not been clearly better than its lowest for this many iterates in a row."""
 
 
 class Record(NamedTuple):
@@ -54,6 +56,9 @@ class HeldOut:
         self._watch, self._y, self._every = objective.watch(X), y, every
         self._team, self._most = objective.team, most
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
+        self._certain = self._patience is not None and X.shape[0] >= ENOUGH_IMAGES
+        if self._certain:
+            self._patience = SHORT_PATIENCE
         self._height = -(-rows_per_chunk(objective.support.n_classes) // len(SCALES))
         self._times: list[float] = []
         self._scores: list[tuple[np.ndarray[Any, Any], ...]] = []
@@ -75,11 +80,13 @@ class HeldOut:
             self._scores[-1] = (*(score * self._weights for score in scores), logits)
         losses = self._scores[-1][0].astype(np.float64)
         losses = losses[np.argmin(losses.mean(axis=1))]
-        if not len(self._lowest) or losses.sum() < self._lowest.sum():
-            self._lowest = losses
+        if not len(self._lowest):
+            self._lowest = losses + 1
         excess = losses - self._lowest
-        clearly = excess.mean() > CLEARLY_WORSE * excess.std() / np.sqrt(len(excess))
-        self._worse = self._worse + 1 if clearly else 0
+        clear = CLEARLY_WORSE * excess.std() / np.sqrt(len(excess))
+        self._worse = self._worse + 1 if excess.mean() > (-clear if self._certain else clear) else 0
+        if losses.sum() < self._lowest.sum():
+            self._lowest = losses
         return self._worse == self._patience or len(self._times) == self._most
 
     def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, ...]:

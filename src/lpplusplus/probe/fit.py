@@ -241,7 +241,8 @@ class _Run:
                 often = None if weights is None else backend.repeat(weights, views.shape[1])
             metric = within(seen, labels, task.n_classes, self.team, weights=often)
         text = self._text if metric is None or self._text is None else metric.text(self._text, self.team)
-        return Support.weighted(self._seen(X, metric), y, task.n_classes, text, weights), metric
+        moment = None if metric is None or self._views is not None else metric.moment
+        return Support.weighted(self._seen(X, metric), y, task.n_classes, text, weights, moment), metric
 
     def _seen(self, X: Array, metric: Metric | None) -> Array:
         return X if metric is None else metric.images(X, self.team)
@@ -268,7 +269,7 @@ class _Run:
         if support.text is not None:
             text = support.text
             if recipe.alpha_init == "trusted":
-                text = initialization.believable(F, support.y, text, support.roots)
+                text = initialization.believable(F, support.y, text, support.roots, self.team)
             alpha = self._alpha(support, text, sums, rng)
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
