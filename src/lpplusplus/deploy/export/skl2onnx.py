@@ -1,10 +1,10 @@
 """The classifiers for skl2onnx: after `register()`, a scikit-learn `Pipeline` that ends in one of them converts."""
 
+import sys
 from typing import Any
 
 import numpy as np
 
-from ... import __all__ as public
 from ..._core.registry import method
 from .graph import Graph
 from .head import DOUBLE, FLOAT, ExportError, probabilities
@@ -26,7 +26,7 @@ def register() -> None:
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [False, True]}
-    for kind in filter(None, map(method, public)):
+    for kind in filter(None, map(method, sys.modules[__name__.partition(".")[0]].__all__)):
         update_registered_converter(
             kind, f"LPP{kind.__name__}", calculate_linear_classifier_output_shapes, _convert, options=options
         )
