@@ -51,7 +51,7 @@ def shared_data(name):
     return path
 
 
-def resign(path, change=lambda model: None, arrays=None, version=1, careless=False):
+def resign(path, change=lambda model: None, arrays=None, version=2, careless=False):
     """Change the description and give it a right checksum, as a hostile writer would.
 
     `careless` writes what has no checksum (NaN, for one) all the same.

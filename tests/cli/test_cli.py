@@ -112,15 +112,19 @@ def commands(group, prefix=()):
 def test_every_command_has_examples_that_parse():
     """Lines at the end of `--help`, each a command line that is accepted as it stands."""
     found = dict(commands(typer.main.get_command(app)))
-    assert len(found) == 13
+    assert len(found) >= 16
     for name, command in found.items():
         head, *lines = command.epilog.split("\n\n")
         assert head == "Examples:"
-        assert lines, name
+        assert lines[0].startswith("lpp "), name
         shown = lpp(*name, "--help")
         for line in lines:
             assert line in shown, f"{line} does not fit into 80 columns"
-            words = shlex.split(line.partition(" > ")[0])
+            before, lpp_itself, rest = line.partition(" > ")[0].partition("lpp ")
+            if not lpp_itself:  # What asks a service, such as curl.
+                continue
+            assert not before or "=" in before, "nothing but variables comes before lpp"
+            words = shlex.split(lpp_itself + rest)
             assert tuple(words[1 : len(name) + 1]) == name
             command.make_context(line, words[len(name) + 1 :])  # Raises for a word that is not understood.
 
@@ -213,6 +217,29 @@ def test_predict(trained, work):
     said = lpp("predict", model, "test/fish/0006.jpg", cwd=work)
     assert "test/fish/0006.jpg" in said
     assert " %" in said
+
+
+def test_predict_with_doubts(trained, work, tmp_path):
+    model, store, _ = trained
+    clf = ImageClassifier.load(model)
+    options = ("--sets", 0.9, "--none", 0.1)
+    answers = ask("predict", model, store, *options)["predictions"]
+    found = clf.embed(store)
+    sets, none = clf.predict_set(found, 0.9), clf.none_of_these(found, 0.1)
+    assert [set(answer["set"]) for answer in answers] == [{CLASSES[k] for k in np.flatnonzero(row)} for row in sets]
+    assert [answer["none_of_these"] for answer in answers] == none.tolist()
+    assert all(answer["set"][:1] in ([], [answer["top"][0]["label"]]) for answer in answers)
+    table = list(csv.DictReader(io.StringIO(lpp("predict", model, store, "--csv", *options))))
+    assert [row["set"] for row in table] == ["|".join(answer["set"]) for answer in answers]
+    assert [row["none_of_these"] for row in table] == [str(flag).lower() for flag in none.tolist()]
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (96, 96, 3), np.uint8)).save(tmp_path / "noise.png")
+    said = lpp("predict", model, tmp_path / "noise.png", "--none", 0.2, "--sets", 0.8)
+    assert "none of these" in said
+    names = tmp_path / "names.txt"
+    names.write_text("", "utf-8")
+    assert "no names" in usage("predict", model, store, "--none", 0.1, "--other-names", names)
+    assert "--none" in usage("predict", model, store, "--other-names", names)
+    assert "between 0 and 1" in complaint("predict", model, store, "--sets", 1)
 
 
 def test_predict_from_a_store_and_a_list(trained, work):

@@ -21,7 +21,7 @@ from lpplusplus._core.files import _nameless
 from lpplusplus._core.model_file import atomic_write, is_classifier
 from tasks import small_task
 
-GOLDEN = Path(__file__).resolve().parents[1] / "data" / "format1.lpp"
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +98,24 @@ def test_labels_that_json_cannot_hold_are_refused(task, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_golden_file_of_format_1():
-    """Written once by version 0.1.0 and never again: every later version must read it."""
-    probe = lpplusplus.load(GOLDEN)
-    expected = json.loads(GOLDEN.with_suffix(".json").read_text())
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_golden_files_of_both_formats(number):
+    """Each written once by version 0.1.0 and never again: every later version must read them."""
+    golden = DATA / f"format{number}.lpp"
+    probe = lpplusplus.load(golden)
+    expected = json.loads(golden.with_suffix(".json").read_text())
     X = np.array(expected["X"], dtype=np.float32)
     assert probe.predict(X).tolist() == expected["predictions"]
     assert np.allclose(probe.decision_function(X), expected["scores"], rtol=1e-5)
     assert probe.classes_.tolist() == expected["classes"]
     assert probe.metadata_ == {"encoder": "a test"}
+    if number == 1:
+        with pytest.raises(ValueError, match="no longer has what it was fitted on"):
+            probe.extend(X, expected["predictions"])
+        return
+    assert (probe.given_.X.dtype, probe.given_.X.shape) == (np.float16, (12, 8))
+    again = probe.extend(X, expected["predictions"]).predict(X)
+    assert again.tolist() == expected["predictions"]
 
 
 # Files that are not ours --------------------------------------------------------------------------------------------
@@ -171,8 +180,8 @@ def test_a_foreign_safetensors_file(tmp_path):
 
 
 def test_a_newer_format(saved):
-    resign(saved, version=2)
-    with pytest.raises(ModelFormatError, match="version 2, this lpplusplus reads 1: upgrade"):
+    resign(saved, version=3)
+    with pytest.raises(ModelFormatError, match="version 3, this lpplusplus reads 2: upgrade"):
         lpplusplus.load(saved)
 
 

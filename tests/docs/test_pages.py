@@ -1,8 +1,8 @@
 """The pages of docs/: tutorials and how-to guides run from top to bottom, and links lead somewhere.
 
 Blocks with `>>>` are doctests, which pytest collects by itself. Of the others a page's blocks are run in order, in an
-empty folder: `title="file"` writes the file, `python` is executed, and in `sh` the lines that call `lpp` or `curl`. A
-line that ends in " &" starts a service, which is stopped after the page; its port 8000 is any free one.
+empty folder: `title="file"` writes the file, `python` is executed, and in `sh` the lines that call `lpp`, `python` or
+`curl`. A line that ends in " &" starts a service, which is stopped after the page; its port 8000 is any free one.
 """
 
 import re
@@ -37,6 +37,8 @@ def run(line, folder, services):
         services.enter_context(in_background(*words[1:-1], cwd=folder))
     elif words[:1] == ["lpp"]:
         lpp(*words[1:], cwd=folder)
+    elif words[:1] == ["python"]:
+        subprocess.run([sys.executable, *words[1:]], cwd=folder, check=True, capture_output=True)
     elif words[:1] == ["curl"] and shutil.which("curl"):
         subprocess.run(["curl", "--silent", *words[1:]], cwd=folder, check=True, capture_output=True)
 

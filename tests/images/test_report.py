@@ -134,8 +134,10 @@ def test_of_an_evaluation(trained, tmp_path, photos):
     trained.save(tmp_path / "m.lpp")
     loaded = ImageClassifier.load(tmp_path / "m.lpp", encoder=ToyEncoder())
     assert Reader(loaded.report(source=new)).values("src") == Reader(page).values("src")
+    assert "What was learned" in loaded.report()
+    trained.save(tmp_path / "m.lpp", support=False)
     with pytest.raises(ValueError, match="no longer has its training images"):
-        loaded.report()
+        ImageClassifier.load(tmp_path / "m.lpp", encoder=ToyEncoder()).report()
 
 
 @pytest.mark.parametrize("kind", ["folder", "zip"])

@@ -131,7 +131,13 @@ def _models(folder):
         for y in ([0, 0, 0, 1, 1, 1], ["ant", "ant", "ant", "bee", "bee", "bee"]):
             kind(**options).fit(X, y, text=T).save(path, metadata={"note": "α"})
             found.append(path.read_bytes())
-    return found
+    probe = lpplusplus.LPPlusPlus(updates=3)
+    views, prompts = np.stack([X, X + 1], axis=1), [_rows(2, seed=1), _rows(1, seed=2)]
+    probe.fit(views, [0, 0, 0, 1, 1, 1], text=prompts, X_val=X, y_val=[0, 0, 0, 1, 1, 1], sample_weight=np.ones(6))
+    for support in (True, False):
+        probe.save(path, support=support)
+        found.append(path.read_bytes())
+    return [*found, (Path(__file__).resolve().parents[1] / "data" / "format1.lpp").read_bytes()]
 
 
 def _read_model(path):
@@ -139,6 +145,9 @@ def _read_model(path):
     chances = np.asarray(model.predict_proba(np.ones((2, model.n_features_in_), np.float32)))
     assert chances.shape == (2, len(model.classes_)), f"probabilities of shape {chances.shape}"
     assert np.isfinite(chances).all(), "probabilities that are not numbers"
+    if "given_" in vars(model):
+        given = model.given_.arrays(model.classes_)
+        assert len(given["X"]) == len(given["y"]) > 0, "labels of other images"
     return model
 
 
@@ -150,8 +159,9 @@ def _image_models(folder):
     for encoder, source in ((None, arrays), (ToyEncoder(), photos)):
         clf = ImageClassifier(encoder).fit(source)
         clf.look_into()
-        clf.save(folder / "seed.lpp")
-        found.append((folder / "seed.lpp").read_bytes())
+        for support in (True, False):
+            clf.save(folder / "seed.lpp", support=support)
+            found.append((folder / "seed.lpp").read_bytes())
     return found
 
 
@@ -162,6 +172,9 @@ def _read_image_model(path):
     chances = clf.probabilities(Embeddings(np.ones((2, 1, clf.classifier_.n_features_in_), np.float32)))
     assert np.isfinite(chances).all(), "probabilities that are not numbers"
     json.dumps({key: _short(value) for key, value in _model(path).items()})
+    if hasattr(clf, "support_"):
+        assert len(clf.support_.digests()) == len(clf.support_.paths) == len(clf.support_), "names of other images"
+        clf.support_.subset(slice(0, 1))
 
 
 def _change_model(content, rng):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import backend, checks, model_file
 from .backend import Array
+from .given import Given
 from .input_checks import InputChecks
 from .parameters import Rule, check_parameters
 from .saved_state import SavedState
@@ -52,6 +53,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     intercept_: Array
     text_: Array | None
     metadata_: dict[str, Any]
+    given_: Given
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -95,8 +97,56 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         """`fit`, for methods whose own takes more."""
         with self._all_or_nothing():
             self._check_parameters()
-            self._fit_task(self._weighed(self._check_task(X, y, **whole(X, **given)), sample_weight))
-            self.__dict__.pop("metadata_", None)  # They were those of the classifier before.
+            given = whole(X, **given)
+            self._fit_task(self._weighed(self._check_task(X, y, **given), sample_weight))
+            for before in ("metadata_", "given_"):  # They were those of the classifier before.
+                self.__dict__.pop(before, None)
+            if X is not None:
+                self.given_ = Given.of(X, y, sample_weight=sample_weight, **given)
+            return self
+
+    def extend(self, X: Any, y: Any, *, text: Any = None, classes: Any = None) -> "Self":
+        """Add examples, of known or of new classes. The result is that of a fit on everything, bit for bit.
+
+        Parameters
+        ----------
+        X : (n, D) or (n, V, D) array
+            More embeddings, of as many views as before. They come after those that are there.
+        y : (n,) array-like
+            Their labels.
+        text : optional
+            Text of the new classes, in any form that `fit` takes: rows in the order of `classes`, or of the sorted new
+            labels. Text of all classes, or by name, replaces what is there. Needed for new classes if the others have.
+        classes : optional
+            The new classes; or all of them, in the order that they shall have. By default sorted classes stay sorted,
+            and after others the new ones come last.
+
+        Raises
+        ------
+        ValueError
+            If the classifier no longer has what it was fitted on: it was saved without that or by an earlier version,
+            or comes from `fit_many`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lpplusplus import LPPlusPlus
+        >>> probe = LPPlusPlus().fit(np.eye(3)[[0, 0, 1, 1]], ["ant", "ant", "bee", "bee"])
+        >>> probe.extend(np.eye(3)[[2, 2]], ["cat", "cat"]).predict(np.eye(3))
+        array(['ant', 'bee', 'cat'], dtype='<U3')
+        """
+        check_is_fitted(self)
+        if "given_" not in vars(self):
+            raise ValueError(
+                "this classifier no longer has what it was fitted on (it was saved without that or by an earlier "
+                "version, or comes from fit_many): fit on everything instead."
+            )
+        self._check_columns(X, "X")
+        columns = vars(self).get("feature_names_in_")
+        with self._all_or_nothing():
+            self._fit_given(**self.given_.extended(X, y, text, classes, self._labels))
+            if columns is not None:
+                self.feature_names_in_ = columns
             return self
 
     def _weighed(self, task: Task, sample_weight: Any) -> Task:
@@ -201,7 +251,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         """`parameter_count_`; here that of a linear probe, with a bias or an α per class."""
         return len(self._labels) * (self.n_features_in_ + 1)
 
-    def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None) -> None:
+    def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None, support: bool = True) -> None:
         """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.
 
         Parameters
@@ -211,6 +261,8 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         metadata
             Anything that JSON can hold, such as an encoder's fingerprint or prompts. `load` sets it as `metadata_`. By
             default the `metadata_` that this classifier was loaded with.
+        support
+            Keep what `fit` was given, in the precision that it had, without which there is no `extend`.
 
         Notes
         -----
@@ -219,4 +271,4 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         is fitted again, its `solver` has to be set.
         """
         check_is_fitted(self)
-        model_file.save(self, path, metadata)
+        model_file.save(self, path, metadata, support=support)

@@ -1,9 +1,11 @@
 """One file per classifier: arrays in safetensors, everything else as JSON in its header. Nothing is ever unpickled.
 
-Format 1. The header's metadata has one entry, `lpplusplus`: a JSON object with `version` (1), `digest` (SHA-256 of the
+Format 2. The header's metadata has one entry, `lpplusplus`: a JSON object with `version` (2), `digest` (SHA-256 of the
 arrays and of `model`) and `model`: the estimator's name, its parameters, the classes and their dtype, scalar fitted
 attributes, and the user's own metadata. A solver given as an object is `{"solver": name, **its parameters}`, one from
-outside the package `{"foreign": "module.Class"}`. A reader refuses a version that it does not know.
+outside the package `{"foreign": "module.Class"}`. Arrays whose names begin with `given.` are what `fit` was given
+(`given.Given.arrays`); they may be left out, all together. Format 1 has none. A reader refuses a version that it does
+not know.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import safetensors.numpy
 
 from . import backend
 from .files import atomic_write, canonical_json
+from .given import Given
 from .parameters import check_parameters
 from .registry import method
 from .text import BriefError
@@ -29,9 +32,12 @@ from .text import BriefError
 if TYPE_CHECKING:
     from .base import FewShotClassifier
 
-KEY, VERSION = "lpplusplus", 1
-LARGEST_FILE = 4 * 2**30
-"""Bytes. 16 images of each of ImageNet's 21 000 classes, cached in double precision, take 3 GB."""
+KEY, VERSION, FIRST = "lpplusplus", 2, 1
+PREFIX = "given."
+"""Of the names of arrays that `fit` was given."""
+LARGEST_FILE = 8 * 2**30
+"""Bytes. 16 images of each of ImageNet's 21 000 classes, cached in double precision, take 3 GB, and so does what `fit`
+was given."""
 LARGEST_HEADER = 32 * 2**20
 DEEPEST = 64
 """Lists and dictionaries in each other."""
@@ -45,7 +51,13 @@ class ModelFormatError(BriefError, ValueError):
     """
 
 
-def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict[str, Any] | None = None) -> None:
+def save(
+    estimator: FewShotClassifier,
+    path: str | PathLike[str],
+    metadata: dict[str, Any] | None = None,
+    *,
+    support: bool = True,
+) -> None:
     """Write a fitted estimator; see `FewShotClassifier.save`."""
     kind = type(estimator)
     if method(kind.__name__) is not kind:
@@ -58,6 +70,12 @@ def save(estimator: FewShotClassifier, path: str | PathLike[str], metadata: dict
         for name, value in estimator._arrays_to_save().items()
         if value is not None
     }
+    given = vars(estimator).get("given_")
+    if support and given is not None:
+        arrays |= {
+            PREFIX + name: np.ascontiguousarray(value, value.dtype.newbyteorder("="))
+            for name, value in given.arrays(estimator._labels).items()
+        }
     for name, value in arrays.items():
         if not np.isfinite(value).all():
             raise ValueError(f"{name} has non-finite entries: this classifier is broken and is not saved.")
@@ -102,7 +120,7 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
         right = _digest(arrays, model)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFormatError(f"{path} has a damaged header ({_short(error)}): restore it from a copy.") from error
-    if type(version) is not int or version < VERSION:
+    if type(version) is not int or version < FIRST:
         raise ModelFormatError(f"{path} has a damaged header (version {_short(version)}): restore it from a copy.")
     if version > VERSION:
         raise ModelFormatError(
@@ -119,7 +137,12 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
             raise ValueError(f"there is no method {model['estimator']!r}")
         estimator: FewShotClassifier = kind._with_parameters(_tuples(model["parameters"]))
         check_parameters(kind.__name__, estimator.get_params(deep=False), kind.parameter_rules)
+        given = {name[len(PREFIX) :]: arrays.pop(name) for name in [*arrays] if name.startswith(PREFIX)}
+        if given and version == FIRST:
+            raise ValueError(f"format {FIRST} has no arrays {sorted(given)}")
         estimator._restore(arrays, model["fitted"], _decode_classes(model["classes"]))
+        if given:
+            estimator.given_ = Given.read(given, estimator._labels, estimator.n_features_in_)
         estimator.metadata_ = model["metadata"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFormatError(f"{path} does not describe a classifier of this version: {_short(error)}.") from error

@@ -10,8 +10,11 @@ from .demo import demo
 from .embed import embed
 from .encoders import encoders
 from .evaluate import evaluate
+from .export import export
+from .grow import add, merge, remove, rename
 from .hub import pull, push
 from .inspect import inspect
+from .label_studio import label_studio
 from .predict import predict
 from .serve import serve
 from .train import train
@@ -42,6 +45,10 @@ def _options(
     """Few-shot image classification with LP++: a folder of images in, a classifier out."""
 
 
-for _function in (demo, train, predict, evaluate, embed, inspect, encoders, serve, push, pull):
+_COMMANDS = (
+    demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders, export, serve, push, pull,
+    label_studio,
+)  # fmt: skip
+for _function in _COMMANDS:
     add_command(app, _function, kept="embeddings" if _function is embed else "")
 app.add_typer(bench, name="bench")

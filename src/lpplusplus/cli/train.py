@@ -93,6 +93,13 @@ def train(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
     ] = False,
+    support: Annotated[
+        bool,
+        typer.Option(
+            "--support/--no-support",
+            help="Keep the photos' embeddings in the file, without which it cannot be changed or checked later.",
+        ),
+    ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
@@ -138,8 +145,12 @@ def train(
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
-    insight = _checked(clf)
-    clf.save(output)
+    insight = checked(clf)
+    clf.save(output, support=support)
+    if not support:
+        remark(
+            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
+        )
     if report is not None:
         with bar("Making the report") as progress:
             clf.report(report, progress=progress)
@@ -163,7 +174,7 @@ def _method(name: str) -> type[FewShotClassifier]:
     return kind
 
 
-def _checked(clf: ImageClassifier) -> Insight:
+def checked(clf: ImageClassifier) -> Insight:
     """What was learned; a warning if the validation images were trained on."""
     with bar("Checking") as progress:
         insight = clf.look_into(progress)

@@ -7,6 +7,7 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,8 @@ from .onnx_tokenizer import ClipTokenizer
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from .pixels.preprocessing import Preprocessing
 
 OUTPUTS = (
     "image_embeds",
@@ -88,6 +91,11 @@ class OnnxEncoder(Encoder):
         self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
 
     @property
+    def image_tower(self) -> tuple[Path, str, str, Preprocessing]:
+        """The file of the image tower, the names of its input and of its embedding, and what its input is made by."""
+        return self._files.visual, next(iter(self._visual.inputs)), self._visual.output, self._prepare
+
+    @property
     def _projected(self) -> bool:
         # A CLIP tower's pooler_output is before the projection into the shared space; SigLIP's is that space.
         return str(self._files.config.get("model_type", "")) == "clip"
@@ -131,14 +139,27 @@ class OnnxEncoder(Encoder):
         return np.concatenate(parts)
 
 
+def _runtime() -> Any:
+    """Import onnxruntime without its telemetry.
+
+    From 1.29 on it reports the name and hashes of every model that is opened to its maker, and leaves an id of this
+    machine in the cache folder. A user who wants that sets ORT_DISABLE_TELEMETRY=0.
+    """
+    refused = os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1") != "0"  # Looked at when it is first imported.
+    import onnxruntime
+
+    if refused:
+        onnxruntime.disable_telemetry_events()  # If others have imported it before.
+    return onnxruntime
+
+
 class Tower:
     """One ONNX graph that gives embeddings."""
 
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
-        import onnxruntime
-
         from .onnx_folder import external_files
 
+        onnxruntime = _runtime()
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
         self._side_by_side = threads if small else 1
         self._at_once: int | None = PART if small else None
@@ -153,8 +174,9 @@ class Tower:
             raise EncoderError(f"{path} cannot be opened by onnxruntime: {error}") from error
         self._path = path
         self.inputs: dict[str, Any] = {one.name: one for one in self._session.get_inputs()}
-        self._output = self._find_output(projected)
-        self.width: int | None = self._output.shape[-1] if isinstance(self._output.shape[-1], int) else None
+        found = self._find_output(projected)
+        self.output: str = found.name
+        self.width: int | None = found.shape[-1] if isinstance(found.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
 
@@ -178,7 +200,7 @@ class Tower:
             with ThreadPoolExecutor(self._side_by_side, thread_name_prefix="lpplusplus-encode") as pool:
                 embeddings = np.concatenate(list(pool.map(self._part, parts)))
         if embeddings.ndim != 2 or len(embeddings) != n:
-            raise EncoderError(f"{self._path}: {self._output.name} has shape {embeddings.shape} for {n} inputs.")
+            raise EncoderError(f"{self._path}: {self.output} has shape {embeddings.shape} for {n} inputs.")
         if not np.isfinite(embeddings).all():
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
@@ -187,7 +209,7 @@ class Tower:
         n = len(next(iter(part.values())))
         part = {name: _padded(rows, self._batch or n) for name, rows in part.items()}
         try:
-            (values,) = self._session.run([self._output.name], part)
+            (values,) = self._session.run([self.output], part)
         except Exception as error:
             raise EncoderError(f"{self._path} failed: {error}") from error
         return np.asarray(values, np.float32)[:n]

@@ -17,6 +17,8 @@ from .kinds import FROM_HUB, Access, EncoderKind, NetworkNeededError, check_loca
 if TYPE_CHECKING:
     from PIL import Image
 
+    from .pixels.preprocessing import Preprocessing
+
 PROBE = ("a photo of a cat.", "Ünïcode, 1234 & punctuation?!", "word " * 200)
 """Texts that show which tokenizer is at work."""
 
@@ -39,11 +41,14 @@ class OpenClipEncoder(Encoder):
     ----------
     model, tokenizer, device
         open_clip's own, for methods that need the text tower's gradient, and the torch device that the model is on.
+    preprocess : Preprocessing
+        How an image becomes the model's input.
     """
 
     model: Any
     tokenizer: Any
     device: Any
+    preprocess: "Preprocessing"
 
     def __init__(self, name: str, *, device: str | None = None, download: bool = True) -> None:
         KIND.require()
@@ -86,17 +91,17 @@ class OpenClipEncoder(Encoder):
         self.spec, self.device, self.tokenizer = f"open_clip:{name}", torch.device(device), tokenizer
         self.model = model.eval().requires_grad_(False)
         try:
-            self._prepare = from_open_clip(self.model.visual.preprocess_cfg)
+            self.preprocess = from_open_clip(self.model.visual.preprocess_cfg)
         except ValueError as error:
             raise EncoderError(f"{self.spec}: {error}") from error
-        self.preprocessing = self._prepare.describe()
+        self.preprocessing = self.preprocess.describe()
         self._no_gradients = torch.inference_mode
         self.fingerprint = self._fingerprint()
         self.dim = 0
         self.dim = int(self.encode_texts(PROBE[:1]).shape[1])
 
     def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> NDArray[np.float32]:
-        return self._prepare.centre(image) if rng is None else self._prepare.random_view(image, rng)
+        return self.preprocess.centre(image) if rng is None else self.preprocess.random_view(image, rng)
 
     def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
         if not len(batch):

@@ -19,11 +19,15 @@ from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
+from .doubts import Doubts
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
+from .growing import Growing
 from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
+from .lesson import Lesson, kept_in
+from .words import short
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
@@ -33,7 +37,7 @@ MOST_DIGESTS = 100_000
 """Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
 
 
-class ImageClassifier:
+class ImageClassifier(Doubts, Growing):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -69,9 +73,12 @@ class ImageClassifier:
     origin_ : Origin or None
         The encoder it was trained with. None after training on a file of arrays, which does not say.
     support_, validation_ : Embeddings
-        What it was trained and validated on; `validation_` is None without validation. Not saved.
+        What it was trained and validated on; `validation_` is None without validation. Not there
+        if it was saved without.
     class_text_ : (K, D) array or None
-        Embeddings of the class names, averaged over the templates. Not saved, though a method may keep them.
+        Embeddings of the class names, averaged over the templates. Saved with the support.
+    repeated_ : int
+        Number of photos that the last `add` or `merge` found to be there already.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
     held_out_ : Answers or None
@@ -87,22 +94,12 @@ class ImageClassifier:
     array(['red'], dtype='<U4')
     """
 
-    classifier_: FewShotClassifier
-    classes_: NDArray[Any]
     names_: tuple[str, ...]
-    origin_: Origin | None
-    support_: Embeddings
-    validation_: Embeddings | None
     class_text_: NDArray[np.float32] | None
     insight_: Insight
     held_out_: Answers | None
     _seen: frozenset[bytes]
     """Digests of the images it was trained on."""
-    _where: str | Encoder
-    """Where the encoder of the fitted classifier is."""
-    _prompts: tuple[str, ...]
-    """The templates of the fitted classifier, whatever `template` is now."""
-    _views: int
     _named_by: dict[str, str]
     """Encoders that a file named, not the user, and the file."""
 
@@ -182,7 +179,6 @@ class ImageClassifier:
             if where != DEFAULT_ENCODER:
                 self._named_by[where] = called(source)
         validation = None
-        extra: dict[str, Any] = {}
         if val is not None:
             validation = gather(
                 val,
@@ -193,25 +189,31 @@ class ImageClassifier:
                 part="val",
                 **options,
             )
-            extra = {"X_val": validation.rows, "y_val": validation.labels}
         text = class_text(support, lambda: self._open(where), templates)
-        model = LPPlusPlus() if self.method is None else clone(self.method)
-        model.fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
-        self.classifier_, self.classes_, self.names_ = model, _as_given(model.classes_, y), support.names
+        self._learn(Lesson(support, validation, text), LPPlusPlus() if self.method is None else self.method)
+        self.classes_ = _as_given(self.classifier_.classes_, y)
+        self._where, self._prompts = where, templates
+        return self
+
+    def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
+        """Train, and set all that follows from the photos and names."""
+        support, validation, text = lesson.support, lesson.validation, lesson.text
+        extra = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
+        model = clone(method).fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
+        self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
         self.origin_, self.support_, self.validation_ = support.origin, support, validation
         self.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
-        self._text, self._where, self._prompts, self._views = text, where, templates, support.views
+        self._text, self._views = text, support.views
         self._seen = frozenset(support.digests())
         for about_the_one_before in ("insight_", "held_out_"):
             vars(self).pop(about_the_one_before, None)
-        return self
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
-        self._check_fitted()
-        if not hasattr(self, "support_"):
-            raise SourceError("a loaded classifier no longer has its training images: see its metadata instead.")
-        self.insight_, self.held_out_ = examine(self.classifier_, self.support_, self._text, self.validation_, progress)
+        lesson = self._lesson()
+        self.insight_, self.held_out_ = examine(
+            self.classifier_, lesson.support, lesson.text, lesson.validation, progress
+        )
         return self.insight_
 
     def report(
@@ -262,14 +264,20 @@ class ImageClassifier:
 
     def predict_proba(self, images: Any) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
+        return self.probabilities(self._answerable(images))
+
+    def _answerable(self, images: Any) -> Embeddings:
+        """Embeddings of those images that can be read, with a warning about the others."""
+        if isinstance(images, Embeddings):
+            return images
         found = self.embed(images)
         if found.skipped:
             warnings.warn(
                 f"{len(found.skipped)} image(s) cannot be read and have no answer, {found.skipped[0]} first: there are "
                 f"{len(found)} answers, in the order of the others. embed(...).paths says which these are.",
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self.probabilities(found)
+        return found
 
     def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Embeddings:
         """Embeddings of images by the encoder that this classifier was trained with.
@@ -334,10 +342,20 @@ class ImageClassifier:
             )
         return Answers(found, self.probabilities(found), known)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the classifier, with what it needs to know of its encoder, to one file, atomically."""
+    def save(self, path: str | os.PathLike[str], *, support: bool = True) -> None:
+        """Write the classifier, with what it needs to know of its encoder, to one file, atomically.
+
+        Parameters
+        ----------
+        path
+            The file.
+        support
+            Keep the embeddings of the photos, without which it cannot be changed (`add`, `remove`, `rename`, `merge`)
+            or checked. The photos themselves are not kept, only the last two parts of their paths.
+        """
         self._check_fitted()
-        self.classifier_.save(path, metadata=self._metadata())
+        support = support and hasattr(self, "support_")
+        self.classifier_.save(path, metadata=self._metadata(support), support=support)
 
     def push_to_hub(
         self,
@@ -351,7 +369,8 @@ class ImageClassifier:
     ) -> str:
         """Upload it to the Hugging Face hub, with a model card of what training found; returns the commit's address.
 
-        Of the paths of images that training noticed, only the last two parts go along.
+        Of the paths of images that training noticed, only the last two parts go along. The embeddings of the photos
+        stay here, so what is fetched cannot be changed by `add` and the like.
 
         Parameters
         ----------
@@ -402,8 +421,19 @@ class ImageClassifier:
         )
         return cls.load(path, encoder=encoder, on_error=on_error, progress=progress, allow_network=allow_network)
 
-    def _metadata(self) -> dict[str, Any]:
-        """What a file keeps beside the method. Of a loaded classifier, what was found out when it was trained."""
+    def _metadata(self, support: bool = False) -> dict[str, Any]:
+        """What a file keeps beside the method; with `support`, also of its photos.
+
+        Of a loaded classifier, what was found out when it was trained.
+        """
+        photos: dict[str, Any] = {"trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex()}
+        if support:
+            held = () if self.validation_ is None else self.validation_.paths
+            photos = {
+                "trained_on": b"".join(self.support_.digests()).hex(),
+                "photos": [short(path) for path in self.support_.paths],
+                "validated_on": [short(path) for path in held],
+            }
         found = self.insight_.as_dict() if hasattr(self, "insight_") else None
         return {
             "images": {
@@ -412,7 +442,7 @@ class ImageClassifier:
                 "names": list(self.names_),
                 "numbers": self.classes_.dtype.kind in "iu",
                 "views": self._views,
-                "trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex(),
+                **photos,
             },
             "insight": found or getattr(self.classifier_, "metadata_", {}).get("insight"),
         }
@@ -449,6 +479,7 @@ class ImageClassifier:
             prompts = check_templates(templates)
             classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
             seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
+            kept = kept_in(vars(model).get("given_"), [str(one) for one in classes], names, origin, seen, about)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFormatError(
                 f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
@@ -470,6 +501,10 @@ class ImageClassifier:
         loaded._where = DEFAULT_ENCODER if encoder is None else encoder
         loaded._prompts, loaded._views = prompts, views
         loaded._seen = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
+        if kept is not None:
+            loaded.support_, loaded.validation_, text = kept.support, kept.validation, kept.text
+            loaded._text = text
+            loaded.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
         return loaded
 
     def _open(self, where: str | Encoder) -> Encoder:

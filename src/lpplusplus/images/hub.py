@@ -35,7 +35,7 @@ class HubModel(
     def _save_pretrained(self, save_directory: Path) -> None:
         assert isinstance(self.classifier, FewShotClassifier)
         save_directory.joinpath("config.json").write_text(json.dumps({"lpplusplus": __version__}))  # Counts downloads.
-        self.classifier.save(save_directory / FILE, metadata=public(self.classifier.metadata_))
+        self.classifier.save(save_directory / FILE, metadata=public(self.classifier.metadata_), support=False)
 
     def generate_model_card(self, *_: Any, repo_id: str = "me/name", **__: Any) -> ModelCard:
         """What training found, for people who find the repository."""

@@ -1,0 +1,106 @@
+"""`lpp export`: a classifier as one ONNX file, with two small programs that use it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import bar, say, show_json, warn
+from .options import AllowNetwork, Json, Model, OtherSpec, check_writable, need
+
+
+def export(
+    model: Model,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.onnx).", show_default=False)],
+    head_only: Annotated[
+        bool, typer.Option("--head-only", help="Leave the encoder out: embeddings in, probabilities out.")
+    ] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Store the encoder's weights in eight bits: smaller, a little less exact.")
+    ] = False,
+    programs: Annotated[
+        bool, typer.Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
+    ] = True,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    as_json: Json = False,
+) -> None:
+    """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.
+
+    Beside birds.onnx it writes birds.py (numpy, Pillow and onnxruntime are all it needs) and birds.html (a page that
+    classifies photos in the browser).
+
+    Examples
+    --------
+    lpp export birds.lpp -o birds.onnx
+    lpp export birds.lpp -o birds.onnx --int8
+    lpp export birds.lpp -o head.onnx --head-only
+    """
+    need("export", "onnx")
+    wanted = [output.with_suffix(suffix) for suffix in (".py", ".html")] if programs and not head_only else []
+    _check(output, wanted)
+    from .._core.model_file import load
+    from ..deploy.export.programs import write_programs
+    from ..deploy.export.write import export_onnx
+    from ..images.classifier import ImageClassifier
+
+    method = load(model)
+    images = "images" in method.metadata_
+    clf = ImageClassifier.load(model, encoder=encoder, allow_network=allow_network) if images else method
+    with bar("Exporting") as progress:
+        made = export_onnx(clf, output, head_only=head_only, int8=int8, progress=progress)
+    if made.why_head_only and not head_only:
+        warn(f"{output} takes embeddings, not photos: {made.why_head_only}.")
+    written = [output]
+    if isinstance(clf, ImageClassifier) and not made.why_head_only and wanted:
+        written += write_programs(output, [str(label) for label in clf.classes_.tolist()])
+    if as_json:
+        show_json(
+            {
+                "files": [str(path) for path in written],
+                "input": made.takes,
+                "classes": len(method.classes_),
+                "bytes": made.bytes,
+                "difference": made.difference,
+                "metadata": made.metadata,
+            }
+        )
+        return
+    takes = "a photo of any size" if made.takes == "image" else f"embeddings of {method.n_features_in_} dimensions"
+    say(
+        "[bold]{}[/]: {} MB, takes {}, gives {} probabilities",
+        output,
+        f"{made.bytes / 1e6:.1f}",
+        takes,
+        len(method.classes_),
+    )
+    say(
+        "checked: on made-up inputs it differs from the classifier by at most {} in probability",
+        f"{made.difference:.1g}",
+    )
+    if len(written) > 1:
+        program, page = written[1:]
+        say("beside it: [bold]{}[/] (python {} photo.jpg) and [bold]{}[/] (a page; it needs onnxruntime-web beside it)",
+            program, program, page)  # fmt: skip
+
+
+def _check(output: Path, beside: list[Path]) -> None:
+    """Refuse files that cannot be written, or that are there and not ours."""
+    problem = None
+    if output.suffix.lower() != ".onnx":
+        problem = f"{output} does not end in .onnx: name a file such as {output.with_suffix('.onnx')}."
+    elif not output.parent.is_dir():
+        problem = f"the folder {output.parent} does not exist: make it first."
+    for path in (output, *beside):
+        if problem is None and path.exists() and not _is_ours(path):
+            problem = f"{path} is there already and is not an export: name another file, or remove it first."
+    if problem is not None:
+        raise typer.BadParameter(problem, param_hint="-o")
+    check_writable(output.parent, "-o")
+
+
+def _is_ours(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return b"lpplusplus" in file.read(1000)

@@ -1,0 +1,185 @@
+"""`lpp add`, `lpp remove`, `lpp rename`, `lpp merge`: a classifier that changes, without starting over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .console import bar, say, show_json
+from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_output, report_skipped
+from .train import checked, tell
+
+if TYPE_CHECKING:
+    from ..images.classifier import ImageClassifier
+
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced"),
+]
+
+
+class _Change:
+    """A classifier to be changed, and where it goes. The old file stays whole until the new one is."""
+
+    def __init__(self, model: Path, output: Path | None, inputs: list[Path], **options: Any) -> None:
+        from ..images.classifier import ImageClassifier
+
+        self.output = model if output is None else output
+        check_output(self.output, inputs)
+        self.model, self.seen = model, _state(model)
+        self.clf = ImageClassifier.load(model, **options)
+        self.before = len(getattr(self.clf, "support_", ()))
+
+    def done(self, as_json: bool, skipped: list[dict[str, Any]], **more: Any) -> None:
+        """Measure, write, and tell."""
+        insight = checked(self.clf)
+        if self.output.exists() and self.output.samefile(self.model) and _state(self.model) != self.seen:
+            raise ValueError(f"{self.model} was changed in the meantime, and is left as it is: run the command again.")
+        self.clf.save(self.output)
+        if as_json:
+            show_json({**summary(self.clf, self.output), **more, "skipped": skipped, **insight.as_dict()})
+            return
+        tell(self.clf, insight, self.output)
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written anew."""
+    if not path.exists():
+        return None  # `load` says so.
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
+    """What there is now."""
+    return {
+        "model": str(output),
+        "classes": [str(label) for label in clf.classes_.tolist()],
+        "names": list(clf.names_),
+        "images": len(clf.support_),
+    }
+
+
+def add(
+    model: Model,
+    source: Annotated[
+        Path,
+        typer.Argument(help="More photos: a folder per class, or anything else that `lpp train` takes.",
+                       show_default=False),
+    ],
+    output: Output = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option("--classes", help="File with names of the classes in SOURCE, one per line; or label, tab, name."),
+    ] = None,
+    shots: Annotated[
+        int | None, typer.Option("--shots", min=1, help="Take this many images per class; by default all.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
+    store: Annotated[Path | None, typer.Option("--store", help="Keep the embeddings in this feature store.")] = None,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Add photos to a classifier: of its classes, of new ones, or both.
+
+    It becomes what training on all photos gives. Photos that it has already are not added again. Without -o the file is
+    replaced, once the new one is complete.
+
+    Examples
+    --------
+    lpp add birds.lpp more/
+    lpp add birds.lpp more/ -o birds2.lpp
+    """
+    from ..images.sources.class_names import read_class_names
+
+    change = _Change(model, output, [source], encoder=encoder, on_error=on_error.value, allow_network=allow_network)
+    clf = change.clf
+    with bar("Embedding") as progress:
+        clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
+        names = None if classes is None else read_class_names(classes)
+        clf.add(source, names=names, shots=shots, seed=seed, store=store)
+    added = len(clf.support_) - change.before
+    change.done(as_json, report_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
+    if not as_json:
+        say("{} photos added; {} of those given were there already.", added, clf.repeated_)
+
+
+def remove(
+    model: Model,
+    classes: Annotated[
+        list[str] | None, typer.Argument(help="Classes to remove, by their labels.", show_default=False)
+    ] = None,
+    photos: Annotated[
+        list[str] | None,
+        typer.Option("--photos", help="A photo or a folder of photos to remove; may be given several times."),
+    ] = None,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Remove classes or photos from a classifier.
+
+    A photo is known by its content; one that is no longer there, by its name as `lpp check` shows it.
+
+    Examples
+    --------
+    lpp remove birds.lpp wren
+    lpp remove birds.lpp --photos robin/17.jpg -o birds2.lpp
+    """
+    if not classes and not photos:
+        raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
+    change = _Change(model, output, [])
+    change.clf.remove(classes or (), photos=photos or ())
+    change.done(as_json, [], removed=change.before - len(change.clf.support_))
+    if not as_json:
+        say("{} photos removed.", change.before - len(change.clf.support_))
+
+
+def rename(
+    model: Model,
+    old: Annotated[str, typer.Argument(help="Label of a class.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="Its new label; the same to change only --name.", show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="What prompts call it.", show_default="the new label in plain words"),
+    ] = None,
+    output: Output = None,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    as_json: Json = False,
+) -> None:
+    """Give a class another label, and other words in its prompt. Trains again, for the words matter.
+
+    Examples
+    --------
+    lpp rename birds.lpp robin european_robin
+    lpp rename birds.lpp crane crane --name "crane, a tall bird"
+    """
+    change = _Change(model, output, [], encoder=encoder, allow_network=allow_network)
+    change.clf.rename(old, new, name=name)
+    change.done(as_json, [])
+
+
+def merge(
+    first: Model,
+    second: Annotated[Path, typer.Argument(help="Another, made with the same encoder.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File for the new classifier.", show_default=False)],
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    as_json: Json = False,
+) -> None:
+    """Make one classifier of two: all classes, all photos. Settings and names are those of the first.
+
+    Examples
+    --------
+    lpp merge birds.lpp owls.lpp -o all.lpp
+    """
+    from ..images.classifier import ImageClassifier
+
+    change = _Change(first, output, [second], encoder=encoder, allow_network=allow_network)
+    change.clf.merge(ImageClassifier.load(second))
+    change.done(as_json, [], repeated=change.clf.repeated_)

@@ -1,0 +1,95 @@
+"""The methods' way from embeddings to probabilities, as an ONNX graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core import backend
+from ..._core.base import FewShotClassifier
+from ...methods.cache.classifier import CacheClassifier
+from ...methods.clip_adapter import ClipAdapter
+from ...methods.linear_adapter import LinearAdapter
+from ...methods.plot import PLOT
+from ...methods.prompt_learning.prompt_learner import PromptLearner
+from .graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+FLOAT, DOUBLE = 1, 11
+"""ONNX's numbers for the two types."""
+
+
+class ExportError(ValueError):
+    """A classifier cannot be exported; the message says why and what to do."""
+
+
+def head_model(model: FewShotClassifier, opset: int, ir_version: int, dtype: Any = np.float32) -> onnx.ModelProto:
+    """A graph from "embedding", (n, D) of type `dtype`, to "probabilities", (n, K) in single precision."""
+    g = Graph("head_")
+    x = g.input("embedding", dtype, ("n", model.n_features_in_))
+    g("Cast", probabilities(g, model, x), to=FLOAT, result="probabilities")
+    g.output("probabilities", np.float32, ("n", len(model.classes_)))
+    return g.model(opset, ir_version)
+
+
+def probabilities(g: Graph, model: FewShotClassifier, x: str) -> str:
+    """Add a fitted method to a graph: from embeddings of any precision to probabilities in that of the method."""
+    kind = type(model)
+    double = _array(model.coef_).dtype == np.float64
+    x = g("Cast", x, to=DOUBLE if double else FLOAT)
+    if isinstance(model, CacheClassifier):
+        logits = _cache(g, model, x)
+    elif isinstance(model, LinearAdapter):
+        logits = _linear(g, _unit(g, _product(g, _unit(g, x), model.matrix_)), model.coef_)
+    elif isinstance(model, ClipAdapter):
+        logits = _clip_adapter(g, model, x)
+    elif isinstance(model, PromptLearner) and not isinstance(model, PLOT):
+        logits = _linear(g, _unit(g, x), model.coef_)
+    elif kind._logits is FewShotClassifier._logits:
+        logits = _linear(g, _unit(g, x) if model.normalize else x, model.coef_, model.intercept_)
+    else:
+        raise ExportError(f"{kind.__name__} cannot be exported: it needs more of an image than its embedding.")
+    return g("Softmax", logits, axis=1)
+
+
+def _cache(g: Graph, model: CacheClassifier, x: str) -> str:
+    """Tip-Adapter: a product with the keys, an exponential, and a product with the keys' classes."""
+    f, values = _unit(g, x), _array(model.values_)
+    one_hot = np.zeros((len(values), len(model.classes_)), _array(model.keys_).dtype)
+    one_hot[np.arange(len(values)), values] = model.alpha_
+    cosines = _product(g, f, model.keys_)
+    one, beta = (one_hot.dtype.type(number) for number in (1, model.beta_))
+    near = g("Exp", g("Mul", g("Sub", cosines, one), beta))
+    return g("Add", _linear(g, f, model.coef_), g("MatMul", near, one_hot))
+
+
+def _clip_adapter(g: Graph, model: ClipAdapter, x: str) -> str:
+    f = _unit(g, x) if model.normalize else x
+    hidden = g("Relu", _product(g, f, model.down_))
+    ratio, rest = (_array(model.coef_).dtype.type(part) for part in (model.ratio_, 1 - model.ratio_))
+    mixed = g("Add", g("Mul", g("Relu", _product(g, hidden, model.up_)), ratio), g("Mul", f, rest))
+    return _linear(g, mixed if model.normalize else _unit(g, mixed), model.coef_)
+
+
+def _linear(g: Graph, x: str, coef: Any, intercept: Any = None) -> str:
+    z = _product(g, x, coef)
+    return z if intercept is None else g("Add", z, _array(intercept))
+
+
+def _product(g: Graph, x: str, rows: Any) -> str:
+    return g("MatMul", x, np.ascontiguousarray(_array(rows).T))
+
+
+def _unit(g: Graph, x: str) -> str:
+    """Rows of length 1; zero rows stay zero. Squares are doubles, which neither overflow nor vanish."""
+    wide = g("Cast", x, to=DOUBLE)
+    squares = g("ReduceSum", g("Mul", wide, wide), np.array([1]), keepdims=1)
+    squares = g("Where", g("Greater", squares, np.float64(0)), squares, np.float64(1))
+    return g("CastLike", g("Div", wide, g("Sqrt", squares)), x)
+
+
+def _array(value: Any) -> np.ndarray[Any, Any]:
+    return backend.to_numpy(value)

@@ -1,0 +1,157 @@
+"""An encoder's image tower as an ONNX model, if it has one; and its weights in eight bits."""
+
+from __future__ import annotations
+
+import copy
+import io
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...encoders.base import Encoder
+from ...encoders.onnx import OnnxEncoder
+from ...encoders.open_clip import OpenClipEncoder
+from .graph import IR_VERSION, OPSET
+from .head import ExportError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from ...encoders.pixels.preprocessing import Preprocessing
+
+OLDEST = 13
+"""First opset with the operators as our own graphs use them."""
+HEAVY = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": None}
+"""Operators with large weights as their second input, and the axis of outputs; Gemm's depends on `transB`."""
+SMALL = 1024
+"""Weights of fewer entries stay as they are."""
+HEAD_ONLY = "--head-only exports what follows the encoder: embeddings in, probabilities out."
+
+
+@dataclass(frozen=True)
+class Tower:
+    """An image tower that takes one prepared image."""
+
+    model: onnx.ModelProto
+    input: str
+    output: str
+    preprocessing: Preprocessing
+
+    @property
+    def opset(self) -> int:
+        """Version of ONNX's operators."""
+        return int(next(one.version for one in self.model.opset_import if one.domain in ("", "ai.onnx")))
+
+    def dtype(self, name: str) -> Any:
+        """Type of the numbers of its input or of an output."""
+        import onnx
+
+        declared = next(one for one in (*self.model.graph.input, *self.model.graph.output) if one.name == name)
+        return onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type)
+
+
+def image_tower(encoder: Encoder) -> Tower:
+    """The image tower of an encoder, or an `ExportError`."""
+    import onnx
+
+    if isinstance(encoder, OnnxEncoder):
+        path, source, result, how = encoder.image_tower
+        tower = Tower(onnx.load(path), source, result, how)  # With the weights that lie beside it.
+    elif isinstance(encoder, OpenClipEncoder):
+        tower = _from_torch(encoder)
+    else:
+        raise ExportError(f"the encoder {encoder.spec} is neither an ONNX model nor one of open_clip. {HEAD_ONLY}")
+    if tower.opset < OLDEST:
+        tower.model.CopyFrom(onnx.version_converter.convert_version(tower.model, OPSET))
+    tower.model.ir_version = max(tower.model.ir_version, IR_VERSION)
+    shape = next(one for one in tower.model.graph.input if one.name == tower.input).type.tensor_type.shape
+    if shape.dim and shape.dim[0].dim_value > 1:
+        raise ExportError(f"{encoder.spec} takes {shape.dim[0].dim_value} images at once, not one. {HEAD_ONLY}")
+    return tower
+
+
+def _from_torch(encoder: OpenClipEncoder) -> Tower:
+    """The tower of an open_clip model, by torch's own exporter."""
+    import onnx
+    import torch
+
+    model, how = copy.deepcopy(encoder.model).cpu(), encoder.preprocess
+    model.forward = model.encode_image
+    for parameter in model.parameters():
+        parameter.requires_grad_()  # Without gradients torch takes a fused attention, which ONNX does not have.
+    example, file = torch.zeros(1, 3, how.size, how.size), io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # The newer exporter needs another package.
+        torch.onnx.export(
+            model,
+            (example,),
+            file,
+            input_names=["image"],
+            output_names=["embedding"],
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    return Tower(onnx.load_from_string(file.getvalue()), "image", "embedding", how)
+
+
+def in_eight_bits(model: onnx.ModelProto) -> None:
+    """Store large weights as bytes with a scale per output; the arithmetic stays in floating point.
+
+    Activations are left alone: their range is not known without images, and guessing it anew for each image
+    (onnxruntime's dynamic quantisation) costs more accuracy and is slower for convolutions.
+    """
+    import onnx
+
+    graph = model.graph
+    stored = {one.name: one for one in graph.initializer}
+    casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast" and node.input[0] in stored}
+    users: dict[str, int] = {}
+    for node in graph.node:
+        for name in node.input:
+            users[name] = users.get(name, 0) + 1
+    added = []
+    for node in [one for one in graph.node if one.op_type in HEAVY and len(one.input) > 1]:
+        name = node.input[1]
+        origin = casts[name].input[0] if name in casts else name
+        if origin not in stored or users[name] > 1 or users[origin] > 1:
+            continue
+        weights = onnx.numpy_helper.to_array(stored[origin])
+        if weights.dtype.kind != "f" or weights.dtype == np.float64 or weights.size < SMALL:
+            continue
+        axis = _axis_of_outputs(node, weights.ndim)
+        dtype = np.float32 if name in casts else weights.dtype
+        numbers, scales = _bytes(weights.astype(np.float32), axis)
+        graph.initializer.remove(stored[origin])
+        if name in casts:
+            graph.node.remove(casts[name])
+        graph.initializer.extend(
+            [onnx.numpy_helper.from_array(numbers, origin), onnx.numpy_helper.from_array(scales, f"{origin}_scale")]
+        )
+        whole = name if name in casts else f"{name}_whole"
+        wide = f"{whole}_wide" if dtype != np.float32 else whole
+        added.append(
+            onnx.helper.make_node("DequantizeLinear", [origin, f"{origin}_scale"], [wide], name=f"{wide}_dq", axis=axis)
+        )
+        if wide != whole:
+            added.append(onnx.helper.make_node("Cast", [wide], [whole], name=f"{whole}_cast", to=10))
+        node.input[1] = whole
+    rest = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*added, *rest])
+
+
+def _axis_of_outputs(node: onnx.NodeProto, ndim: int) -> int:
+    axis = HEAVY[node.op_type]
+    if axis is None:
+        axis = 0 if any(one.name == "transB" and one.i for one in node.attribute) else 1
+    return axis % ndim
+
+
+def _bytes(weights: np.ndarray[Any, Any], axis: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The weights as whole numbers from -127 to 127, and the scale of each output."""
+    others = tuple(one for one in range(weights.ndim) if one != axis)
+    scales = np.abs(weights).max(axis=others, keepdims=True) / 127
+    scales[scales == 0] = 1
+    return np.rint(weights / scales).astype(np.int8), scales.reshape(-1).astype(np.float32)

@@ -1,0 +1,185 @@
+"""One ONNX file from a trained classifier: photo in, probabilities out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ... import __version__
+from ..._core.base import FewShotClassifier
+from ..._core.files import atomic_write
+from ..._core.progress import Progress
+from ...encoders import Encoder
+from ...images.classifier import ImageClassifier
+from .graph import IR_VERSION, OPSET
+from .head import ExportError, head_model
+from .pixels import pixels_model
+from .tower import image_tower, in_eight_bits
+
+if TYPE_CHECKING:
+    import onnx
+
+PRODUCER = "lpplusplus"
+LARGEST = 2**31 - 1
+"""Bytes of a protobuf file."""
+TOLERANCE = 1e-4
+"""Largest difference in probability between a classifier and its export."""
+TRIED = ((300, 200), (120, 260))
+"""Sizes of the made-up images on which an export is compared with its classifier."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    takes: str
+    """"image" or "embedding", the name of the input."""
+    why_head_only: str
+    """Why it takes embeddings; empty if it takes photos."""
+    bytes: int
+    difference: float
+    """Largest difference in probability from the classifier on a few made-up inputs."""
+    metadata: dict[str, str]
+    """What the file says of itself."""
+
+
+def export_onnx(
+    classifier: ImageClassifier | FewShotClassifier,
+    path: str | os.PathLike[str],
+    *,
+    head_only: bool = False,
+    int8: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write a classifier as one ONNX file, atomically, after comparing both on made-up inputs.
+
+    Parameters
+    ----------
+    classifier
+        Trained or loaded. A classifier of embeddings, or one whose encoder is a service, gives a file that takes
+        embeddings.
+    path
+        The file; ".onnx" is usual.
+    head_only
+        Leave the encoder out: embeddings in, probabilities out.
+    int8
+        Store the encoder's weights in eight bits.
+    progress
+        Called as `progress(done, total)`.
+
+    Raises
+    ------
+    ExportError
+        If the classifier cannot be exported, or the export would answer differently.
+    """
+    images = classifier if isinstance(classifier, ImageClassifier) else None
+    method = classifier.classifier_ if isinstance(classifier, ImageClassifier) else classifier
+    why = "--head-only was asked for" if head_only else why_head_only(images)
+    if why and int8:
+        raise ExportError(f"--int8 is for the weights of an encoder, and this export has none: {why}.")
+    told = progress or (lambda done, total: None)
+    told(0, 3)
+    model = head_model(method, OPSET, IR_VERSION) if images is None or why else _whole(images, method, int8)
+    metadata = _metadata(method, images)
+    _describe(model, metadata)
+    told(1, 3)
+    content = _serialised(model)
+    takes = model.graph.input[0].name
+    difference = _difference(content, takes, images, method)
+    if difference > TOLERANCE and not int8:
+        raise ExportError(f"the export differs from the classifier by {difference:.2g} in probability: report this.")
+    told(2, 3)
+    with atomic_write(path) as file:
+        file.write(content)
+    told(3, 3)
+    return Exported(takes, why, len(content), difference, metadata)
+
+
+def why_head_only(images: ImageClassifier | None) -> str:
+    """Why no file can hold a classifier's encoder; empty if one can."""
+    if images is None or images.origin_ is None:
+        return "it was trained on embeddings, and does not know their encoder"
+    spec = images.origin_.spec if isinstance(images.encoder, Encoder | None) else images.encoder
+    return f"its encoder is a service, {spec}" if spec.startswith(("http://", "https://")) else ""
+
+
+def _whole(images: ImageClassifier, method: FewShotClassifier, int8: bool) -> onnx.ModelProto:
+    """Preprocessing, encoder and head in one graph."""
+    from onnx import compose
+
+    tower = image_tower(images.open_encoder())
+    if int8:
+        in_eight_bits(tower.model)
+    encoder, prefix = tower.model, "encoder_"
+    embedding = prefix + tower.output
+    head = head_model(method, tower.opset, encoder.ir_version, tower.dtype(tower.output))
+    pixels = pixels_model(tower.preprocessing, "pixels", tower.dtype(tower.input), tower.opset, encoder.ir_version)
+    del encoder.metadata_props[:]
+    seen = compose.merge_models(pixels, encoder, [("pixels", tower.input)], prefix2=prefix, outputs=[embedding])
+    return compose.merge_models(seen, head, [(embedding, "embedding")], name="lpplusplus")
+
+
+def _describe(model: onnx.ModelProto, metadata: dict[str, str]) -> None:
+    import onnx
+
+    onnx.helper.set_model_props(model, metadata)
+    model.producer_name, model.producer_version = PRODUCER, __version__
+    versions = {one.domain: one.version for one in model.opset_import}  # compose names each as often as it merged.
+    del model.opset_import[:]
+    model.opset_import.extend(onnx.helper.make_opsetid(domain, version) for domain, version in versions.items())
+
+
+def _metadata(method: FewShotClassifier, images: ImageClassifier | None) -> dict[str, str]:
+    """What a program or a person needs to know: text, or JSON of lists and tables."""
+    about: dict[str, Any] = {
+        "classes": [str(label) for label in method.classes_.tolist()],
+        "method": type(method).__name__,
+        "made_by": f"lpplusplus {__version__}",
+    }
+    if images is not None:
+        about["names"] = list(images.names_)
+        if images.origin_ is not None:
+            made_by = ("spec", "fingerprint", "preprocessing", "dim")
+            about["encoder"] = {name: getattr(images.origin_, name) for name in made_by}
+            about["templates"] = list(images._prompts)
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in about.items()
+    }
+
+
+def _serialised(model: onnx.ModelProto) -> bytes:
+    size = model.ByteSize()
+    if size > LARGEST:
+        raise ExportError(
+            f"the whole classifier has {size / 1e9:.1f} GB, and an ONNX file at most 2: try --int8, or --head-only."
+        )
+    return bytes(model.SerializeToString())
+
+
+def _difference(content: bytes, takes: str, images: ImageClassifier | None, method: FewShotClassifier) -> float:
+    """The largest difference in probability between an export and what it was made from."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+    def answer(feed: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        return np.asarray(session.run(["probabilities"], dict(feed))[0])
+
+    rng = np.random.default_rng(0)
+    if takes == "embedding" or images is None:
+        rows = rng.standard_normal((8, method.n_features_in_)).astype(np.float32)
+        return float(np.abs(answer({takes: rows}) - method.predict_proba(rows)).max())
+    made = [Image.fromarray(rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)).resize(size) for size in TRIED]
+    ours = images.predict_proba(made)
+    theirs = np.concatenate([answer({takes: np.asarray(one)}) for one in made])
+    return float(np.abs(ours - theirs).max())
