@@ -93,7 +93,7 @@ def test_the_shortest_steps_of_a_long_walk_are_not_needed(rn50, shots, monkeypat
         return LPPlusPlus(metric="none", selection="last").fit(*support, text=rn50.text)
 
     direct = fit()
-    monkeypatch.setattr(flow, "NOT_NEEDED", 0)
+    monkeypatch.setattr(flow, "LATE_STEPS", 99)
     whole = fit()
     assert (direct.n_updates_, whole.n_updates_) == (8, 9 if shots == 8 else 10)
     assert np.mean(direct.predict(X_test) == whole.predict(X_test)) >= 0.99

@@ -15,6 +15,7 @@ from .export import export
 from .grow import add, merge, remove, rename
 from .hub import pull, push
 from .inspect import inspect
+from .label_studio import label_studio
 from .predict import predict
 from .serve import serve
 from .suggest import suggest
@@ -48,7 +49,7 @@ def _options(
 
 _COMMANDS = (
     demo, train, predict, evaluate, check, suggest, add, remove, rename, merge, embed, inspect, encoders,
-    export, serve, push, pull,
+    export, serve, push, pull, label_studio,
 )  # fmt: skip
 for _function in _COMMANDS:
     add_command(app, _function, kept="embeddings" if _function is embed else "")

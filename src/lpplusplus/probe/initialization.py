@@ -7,13 +7,15 @@ whatever the image. On real features the start then falls below zero-shot. The r
 which is the default here; the published training-free results, which are above zero-shot, most likely come from it.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.optimize
 import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.threads import rows_per_chunk
+from .._core.threads import ALONE, Team, rows_per_chunk
 
 TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
@@ -24,6 +26,8 @@ RANDOM_NAME = 0.6
 fits better than half of them."""
 ENOUGH_TO_DOUBT = 4
 """Images that a class needs before its name is doubted."""
+ENOUGH_TO_BELIEVE = 8
+"""Images of a class that are looked at for it; more would not change the answer."""
 
 
 def class_sums(F: Array, y: Array, n_classes: int) -> Array:
@@ -120,11 +124,11 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
     return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-6 * most))
 
 
-def believable(F: Array, y: Array, text: Array, roots: Array | None = None) -> Array:
+def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team: Team = ALONE) -> Array:
     """Text with every name that the images contradict replaced by the mean name, which says nothing.
 
-    A name is contradicted if, over the images of its class (four or more), it fits better than no more than 60 % of the
-    other names do.
+    A name is contradicted if, over the first eight images of its class (four or more), it fits better than no more than
+    60 % of the other names do.
 
     >>> text = np.eye(3)
     >>> believable(np.repeat(text, 4, axis=0), np.repeat([0, 1, 2], 4), text) is text
@@ -135,16 +139,19 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None) -> A
     """
     F, y = _ready(F, y)
     xp, n_classes = backend.namespace(F), text.shape[0]
-    weights = (
-        None if roots is None else roots**2
-    )  # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
+    first = _first_of_each_class(backend.to_numpy(y), ENOUGH_TO_BELIEVE)
+    if len(first) < F.shape[0]:
+        rows = backend.like(first, y)
+        F, y, roots = F[rows, :], y[rows], None if roots is None else roots[rows]
+    # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
+    weights = None if roots is None else roots**2
     extra = {} if weights is None else {"weights": weights}
     counts, beaten = xp.bincount(y, minlength=n_classes, **extra), backend.zeros(F, (n_classes, 1))
     if float(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
         return text
     height = rows_per_chunk(n_classes)
     for low in range(0, F.shape[0], height):
-        scores, labels = F[low : low + height, :] @ text.T, y[low : low + height]
+        scores, labels = team.matmul(F[low : low + height, :], text.T), y[low : low + height]
         own = scores[backend.arange(labels, labels.shape[0]), labels]
         worse = xp.count_nonzero(scores < own[:, None], axis=1)
         worse = backend.cast(worse, F.dtype)
@@ -154,6 +161,13 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None) -> A
     limit = RANDOM_NAME * (n_classes - 1) * backend.cast(counts, F.dtype)
     doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
     return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text
+
+
+def _first_of_each_class(y: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """Rows of the first `count` images of each class, ascending."""
+    order = np.argsort(y, kind="stable")
+    before = np.searchsorted(y[order], y[order])  # Images of smaller classes.
+    return np.sort(order[np.arange(len(y)) - before < count])
 
 
 def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:

@@ -15,6 +15,7 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.threads import ALONE, Team
 from .initialization import class_sums
+from .objective.support import moment_of
 
 RHO = 1.0
 """ρ: how much the scatter counts against a sphere of the same mean eigenvalue."""
@@ -30,6 +31,8 @@ class Metric:
     """R⁻¹."""
     basis: Array | None
     """(D, m) orthonormal columns."""
+    moment: Array | None = None
+    """Σ of the images' outer products in the new coordinates, (D, D), where that was cheaper to change than to make."""
 
     def images(self, X: Array, team: Team = ALONE) -> Array:
         """Rᵀx for each row."""
@@ -76,15 +79,14 @@ def within(
     else:
         basis, sums = None, sums / xp.sqrt(counts)[:, None]
         F = F if roots is None else F * roots
-        parts = team.map(lambda worker: _moment(F[team.share(n, worker)]))
-        scatter = sum(parts) - sums.T @ sums
+        moment = moment_of(F, team)
+        scatter = moment - sums.T @ sums
     total = float(xp.linalg.trace(scatter))
     if not total > n * float(xp.finfo(F.dtype).eps) * float(xp.max(xp.abs(F))) ** 2:
         return None
     scatter *= rho * dim / total
     ahead = xp.linalg.cholesky(scatter + backend.like(xp.eye(scatter.shape[0]), F, dtype=F.dtype))
-    return Metric(backend.inverse_of_triangle(ahead).T, ahead.T, basis)
-
-
-def _moment(F: Array) -> Array:
-    return F.T @ F
+    root = backend.inverse_of_triangle(ahead).T
+    if basis is not None or n < 2 * dim:
+        return Metric(root, ahead.T, basis)
+    return Metric(root, ahead.T, basis, team.matmul(root.T, team.matmul(moment, root)))

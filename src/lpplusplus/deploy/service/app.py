@@ -23,13 +23,11 @@ from .batcher import Batcher
 from .errors import Refusal, add_handlers, failures
 from .metrics import Counting, Metrics
 from .reading import Reader, body_schema
-from .settings import Settings
+from .settings import HERE, Settings
 from .shelf import Model, Shelf
 
 SECONDS_BETWEEN_LOOKS = 1.0
 """How often the files of the models are looked at."""
-HERE = ["localhost", "127.0.0.1", "[::1]"]
-"""Names of this machine."""
 
 
 class ClassName(BaseModel):

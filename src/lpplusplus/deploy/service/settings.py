@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOKEN_VARIABLE = "LPP_SERVE_TOKEN"
+HERE = ["localhost", "127.0.0.1", "[::1]"]
+"""Names of this machine."""
 SHORTEST_TOKEN = 16
 """Characters. Nothing slows down somebody who guesses, so a token must not be guessable."""
 
@@ -56,12 +58,12 @@ class Settings:
         return 4 * self.max_request
 
 
-def read_token(file: Path | None) -> str | None:
+def read_token(file: Path | None, variable: str = TOKEN_VARIABLE) -> str | None:
     """The token in a file, else in the environment; None if there is none. Not from the command line, which all see."""
-    if file is None and TOKEN_VARIABLE not in os.environ:
+    if file is None and variable not in os.environ:
         return None
-    where = TOKEN_VARIABLE if file is None else str(file)
-    token = (os.environ[TOKEN_VARIABLE] if file is None else file.read_text(encoding="utf-8")).strip()
+    where = variable if file is None else str(file)
+    token = (os.environ[variable] if file is None else file.read_text(encoding="utf-8")).strip()
     if len(token) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
         raise ValueError(
             f"the token in {where} must have {SHORTEST_TOKEN} or more letters, digits and signs, without spaces: "

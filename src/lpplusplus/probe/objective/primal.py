@@ -91,8 +91,7 @@ class PrimalObjective(Objective):
         support, text = self.support, self.support.text
         energy = None
         if support.is_tall:
-            moment = support.moment(self.team)
-            moment /= support.total
+            moment = support.moment(self.team) / support.total
             if text is not None:
                 energy = backend.row_dots(self.team.matmul(text, moment), text)
             return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy

@@ -21,14 +21,18 @@ class Support:
     roots: Array | None = None
     """√ω_i, (N,), where images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
     weighted sums. Only what the softmax sees, and what comes out of it, has to know."""
+    known_moment: Array | None = None
+    """FᵀF, where it is known already."""
 
     @classmethod
-    def weighted(cls, F: Array, y: Array, n_classes: int, text: Array | None, weights: Array | None) -> Support:
+    def weighted(
+        cls, F: Array, y: Array, n_classes: int, text: Array | None, weights: Array | None, moment: Array | None = None
+    ) -> Support:
         """Images `F` that count as often as `weights` say; once each without."""
         if weights is None:
-            return cls(F, y, n_classes, text)
+            return cls(F, y, n_classes, text, None, moment)
         roots = backend.namespace(F).sqrt(weights)
-        return cls(F * roots[:, None], y, n_classes, text, roots)
+        return cls(F * roots[:, None], y, n_classes, text, roots, moment)
 
     @property
     def size(self) -> int:
@@ -65,15 +69,20 @@ class Support:
 
     def moment(self, team: Team) -> Array:
         """FᵀF, (D, D)."""
-
-        def work(worker: int) -> Array:
-            block = self.F[team.share(self.size, worker)]
-            return block.T @ block
-
-        return sum(team.map(work))
+        return moment_of(self.F, team) if self.known_moment is None else self.known_moment
 
     @lazy
     def counts(self) -> Array:
         """Examples of each class, or their weight, (K,)."""
         extra = {} if self.roots is None else {"weights": self.roots**2}
         return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes, **extra)
+
+
+def moment_of(F: Array, team: Team) -> Array:
+    """FᵀF, (D, D)."""
+
+    def work(worker: int) -> Array:
+        block = F[team.share(F.shape[0], worker)]
+        return block.T @ block
+
+    return sum(team.map(work))

@@ -36,10 +36,8 @@ DAMPING_EARLY = 1.5
 """c before `LPP_TIME`."""
 DAMPING_LATE = 6.0
 """c from `LPP_TIME` on."""
-ENOUGH_STEPS = 8
-"""Where only the end of the path is wanted, a path of more steps than this drops some of the first."""
-NOT_NEEDED = 2
-"""The most that it drops."""
+LATE_STEPS = 8
+"""Where only the end of the path is wanted, it keeps these last time points, and every other one of those before."""
 SMALLEST_STEP = 2.0**-30
 """Fraction of a planned step below which a rising loss is rounding and not curvature."""
 
@@ -56,6 +54,8 @@ def times(end: float, *, direct: bool = False) -> tuple[float, ...]:
     [273, 545, 1091, 2000]
     >>> [round(t) for t in times(16 * LPP_TIME, direct=True)]
     [34, 68, 136, 273, 545, 1091, 2182, 4364]
+    >>> [round(t) for t in times(128 * LPP_TIME, direct=True)]
+    [17, 68, 273, 545, 1091, 2182, 4364, 8727, 17455, 34909]
     """
     if end <= 0:
         return ()
@@ -64,8 +64,9 @@ def times(end: float, *, direct: bool = False) -> tuple[float, ...]:
         points.append(points[-1] * RATIO)
     # No last step much shorter than the others: it would change little and cost as much.
     points = [*(t for t in points if 1.3 * t < end), end]
-    spare = min(NOT_NEEDED, max(0, len(points) - ENOUGH_STEPS)) if direct else 0
-    return tuple(points[spare:])
+    if direct:
+        points = points[-LATE_STEPS - 2 : 0 : -2][::-1] + points[-LATE_STEPS:]
+    return tuple(points)
 
 
 @dataclass(frozen=True)
