@@ -191,6 +191,22 @@ def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):
     assert outcomes(results) == outcomes(finished[0])
 
 
+def test_results_of_other_code_are_kept_and_told(root, finished, tmp_path, monkeypatch, capsys):
+    from lpplusplus.cli.bench.run import run_and_tell
+
+    results, _ = finished
+    shutil.copytree(results.folder, tmp_path / "r")
+    plan = read_plan(root / "plan.toml")
+    assert run_and_tell(plan, tmp_path / "r", root, 1, False) == 0
+    assert "other code" not in capsys.readouterr().err
+    now = dict(cells.versions())
+    assert now[cells.CODE] == cells._code()
+    monkeypatch.setattr(cells, "versions", lambda: now | {cells.CODE: "another"})
+    assert run_and_tell(plan, tmp_path / "r", root, 1, False) == 0
+    assert "48 of these results are from other code of lpplusplus" in " ".join(capsys.readouterr().err.split())
+    assert outcomes(Results(tmp_path / "r")) == outcomes(results)
+
+
 def test_two_processes_share_a_folder(root, finished, tmp_path):
     processes = [lpp(root, tmp_path) for _ in range(2)]
     reports = [json.loads(process.communicate(timeout=300)[0]) for process in processes]

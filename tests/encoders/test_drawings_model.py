@@ -1,6 +1,9 @@
 """The shipped demonstration model, as files: small, repeatable, and a dual encoder that behaves as CLIP does."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +143,12 @@ def test_model_card_has_the_measured_figures(model, text, shifted):
     line = next(line for line in card.splitlines() if line.startswith("| zero-shot, shifted domain"))
     stated = float(line.split("|")[2].strip().removesuffix(" %"))
     assert abs(stated - 100 * zero_shot(*shifted[1], text)) < 9
+
+
+def test_nobody_is_told_which_models_are_opened(tmp_path):
+    """Telemetry of onnxruntime would leave an id in the folder of the user, and a file in the temporary one."""
+    code = "from lpplusplus.encoders import open_encoder; open_encoder('drawings').encode_texts(['a boat'])"
+    places = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
+    free = {name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "CI")}
+    subprocess.run([sys.executable, "-c", code], env={**free, **places}, check=True)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []

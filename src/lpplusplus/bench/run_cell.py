@@ -1,11 +1,13 @@
 """Running one cell: fit on the support and validation images; only then predict the test images, once."""
 
+import hashlib
 import time
 import traceback
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +23,13 @@ from ..methods.training.data import require_torch
 from .cell import Cell
 from .data import EmbeddedDataset
 from .draws import Draw
-from .estimators import find, make
+from .estimators import DIGITS, find, make
 from .foreign import accepted, chances
 from .memory import PeakMemory
 from .results import Row
 
+CODE = "code of lpplusplus"
+"""Among `versions`, and so in a row: the digest of our methods' code."""
 CURVES_OF_SEED = 1
 """Histories are kept for one seed, to plot; those of all seeds would be the bulk of the file."""
 
@@ -176,11 +180,20 @@ def selection_of(model: BaseEstimator, validated: bool) -> tuple[str, float | No
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of the packages that matter for results."""
-    found = {}
+    """Versions of the packages that matter for results, and a digest of the code of our methods."""
+    found = {CODE: _code()}
     for package in ("lpplusplus", "numpy", "scipy", "scikit-learn", "torch"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
     return found
+
+
+def _code() -> str:
+    """A digest of the rooms that a method's answers depend on: they may change while the version does not."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for room in ("_core", "methods", "probe"):
+        for file in sorted((package / room).rglob("*.py")):
+            digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:DIGITS]

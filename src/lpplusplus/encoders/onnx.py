@@ -7,6 +7,7 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,14 +139,27 @@ class OnnxEncoder(Encoder):
         return np.concatenate(parts)
 
 
+def _runtime() -> Any:
+    """Import onnxruntime without its telemetry.
+
+    From 1.29 on it reports the name and hashes of every model that is opened to its maker, and leaves an id of this
+    machine in the cache folder. A user who wants that sets ORT_DISABLE_TELEMETRY=0.
+    """
+    refused = os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1") != "0"  # Looked at when it is first imported.
+    import onnxruntime
+
+    if refused:
+        onnxruntime.disable_telemetry_events()  # If others have imported it before.
+    return onnxruntime
+
+
 class Tower:
     """One ONNX graph that gives embeddings."""
 
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
-        import onnxruntime
-
         from .onnx_folder import external_files
 
+        onnxruntime = _runtime()
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
         self._side_by_side = threads if small else 1
         self._at_once: int | None = PART if small else None

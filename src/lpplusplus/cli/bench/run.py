@@ -70,6 +70,7 @@ def run_and_tell(plan: Plan, output: Path, root: Path | None, jobs: int | None, 
 
 def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> int:
     from ...bench.report.statistics import average, summarise
+    from ...bench.run_cell import CODE, versions
 
     planned = {cell.key: cell for cell in plan.all_cells()}
     rows = [row for row in results.rows() if row.cell.key in planned]
@@ -94,6 +95,10 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
         for backbone in plan.backbones if rows else ():
             _show_averages(backbone, plan.shots, averages)
     _warn_of_failures(sorted({_reason(row) for row in failures}))
+    older = sum(row.versions.get(CODE) != versions()[CODE] for row in rows)
+    if older:
+        warn(f"{older} of these results are from other code of lpplusplus than this. They stay as they are: name a new "
+             f"folder to measure them again.")  # fmt: skip
     left = summary.cells - summary.already - summary.run
     if left:
         warn(f"{left} cells are left to another process that is at work on them; run this again when it has ended.")
