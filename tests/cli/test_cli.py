@@ -219,6 +219,29 @@ def test_predict(trained, work):
     assert " %" in said
 
 
+def test_predict_with_doubts(trained, work, tmp_path):
+    model, store, _ = trained
+    clf = ImageClassifier.load(model)
+    options = ("--sets", 0.9, "--none", 0.1)
+    answers = ask("predict", model, store, *options)["predictions"]
+    found = clf.embed(store)
+    sets, none = clf.predict_set(found, 0.9), clf.none_of_these(found, 0.1)
+    assert [set(answer["set"]) for answer in answers] == [{CLASSES[k] for k in np.flatnonzero(row)} for row in sets]
+    assert [answer["none_of_these"] for answer in answers] == none.tolist()
+    assert all(answer["set"][:1] in ([], [answer["top"][0]["label"]]) for answer in answers)
+    table = list(csv.DictReader(io.StringIO(lpp("predict", model, store, "--csv", *options))))
+    assert [row["set"] for row in table] == ["|".join(answer["set"]) for answer in answers]
+    assert [row["none_of_these"] for row in table] == [str(flag).lower() for flag in none.tolist()]
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (96, 96, 3), np.uint8)).save(tmp_path / "noise.png")
+    said = lpp("predict", model, tmp_path / "noise.png", "--none", 0.2, "--sets", 0.8)
+    assert "none of these" in said
+    names = tmp_path / "names.txt"
+    names.write_text("", "utf-8")
+    assert "no names" in usage("predict", model, store, "--none", 0.1, "--other-names", names)
+    assert "--none" in usage("predict", model, store, "--other-names", names)
+    assert "between 0 and 1" in complaint("predict", model, store, "--sets", 1)
+
+
 def test_predict_from_a_store_and_a_list(trained, work):
     model, store, _ = trained
     listed = manifest(work / "new.csv", [["test/fish/0006.jpg", ""], ["test/red_star/0006.jpg", ""]])

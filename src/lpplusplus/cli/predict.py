@@ -23,11 +23,36 @@ def predict(
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
+    sets: Annotated[
+        float | None,
+        typer.Option(
+            "--sets",
+            min=0,
+            max=1,
+            help="Also show all classes that may be right: the right one is among them as often as this, such as 0.9.",
+        ),
+    ] = None,
+    none: Annotated[
+        float | None,
+        typer.Option(
+            "--none",
+            min=0,
+            max=1,
+            help='Say "none of these" of images of other things; this part of class members, such as 0.05, may be '
+            "turned away by mistake.",
+        ),
+    ] = None,
+    other_names: Annotated[
+        Path | None,
+        typer.Option("--other-names", help="Text file with names of other things, one per line, to help --none."),
+    ] = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none.")
+    ] = False,
 ) -> None:
     """Classify images.
 
@@ -35,12 +60,14 @@ def predict(
     --------
     lpp predict birds.lpp new/*.jpg --top 3
     lpp predict birds.lpp new/ --csv > answers.csv
+    lpp predict birds.lpp new/ --sets 0.9 --none 0.05
     """
     if as_json and as_csv:
         raise typer.BadParameter("choose one of --json and --csv.")
     folders = [path for path in images if path.is_dir()]
     if folders and len(images) > 1:
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
+    others = _names(other_names, none)
     from ..images.classifier import ImageClassifier
 
     clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
@@ -49,6 +76,8 @@ def predict(
         clf.progress = progress
         found = clf.embed(images[0] if single else images)
         chances = clf.probabilities(found)
+        members = None if sets is None else clf.predict_set(found, sets)
+        unknown = None if none is None else clf.none_of_these(found, none, other_names=others)
     skipped = report_skipped(found.skipped)
     order = (-chances).argsort(axis=1, kind="stable")[:, :top]
     labels = [str(label) for label in clf.classes_.tolist()]
@@ -56,17 +85,50 @@ def predict(
         {"path": path, "top": [{"label": labels[k], "probability": float(row[k])} for k in best]}
         for path, row, best in zip(found.paths, chances, order, strict=True)
     ]
+    if members is not None:
+        for answer, row, chance in zip(answers, members, chances, strict=True):
+            answer["set"] = [labels[k] for k in (-chance).argsort(kind="stable") if row[k]]
+    if unknown is not None:
+        for answer, flag in zip(answers, unknown.tolist(), strict=True):
+            answer["none_of_these"] = flag
     if as_json:
         show_json({"predictions": answers, "skipped": skipped})
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["path", "rank", "label", "probability"])
-        for answer in answers:
-            for rank, guess in enumerate(answer["top"], 1):
-                writer.writerow([answer["path"], rank, guess["label"], f"{guess['probability']:.6f}"])
+        _write_csv(answers)
     else:
-        shown = table("", "image", *(f"{rank}." for rank in range(1, order.shape[1] + 1)))
+        extra = [head for head, given in (("may be", members), ("", unknown)) if given is not None]
+        shown = table("", "image", *(f"{rank}." for rank in range(1, order.shape[1] + 1)), *extra)
         for answer in answers:
-            guesses = (f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"])
-            add_row(shown, answer["path"], *guesses)
+            cells = [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
+            if "set" in answer:
+                cells.append(", ".join(answer["set"]) or "no class")
+            if "none_of_these" in answer:
+                cells.append("none of these" if answer["none_of_these"] else "")
+            add_row(shown, answer["path"], *cells)
         out().print(shown)
+
+
+def _write_csv(answers: list[dict[str, Any]]) -> None:
+    """A row per image and rank; sets and none-of-these are repeated in each, labels of a set with | between them."""
+    extra = [name for name in ("set", "none_of_these") if answers and name in answers[0]]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["path", "rank", "label", "probability", *extra])
+    for answer in answers:
+        more = ["|".join(answer[name]) if name == "set" else str(answer[name]).lower() for name in extra]
+        for rank, guess in enumerate(answer["top"], 1):
+            writer.writerow([answer["path"], rank, guess["label"], f"{guess['probability']:.6f}", *more])
+
+
+def _names(path: Path | None, none: float | None) -> list[str]:
+    """Names of other things, from a text file."""
+    if path is None:
+        return []
+    if none is None:
+        raise typer.BadParameter("give --none as well, such as --none 0.05.", param_hint="--other-names")
+    try:
+        names = [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} cannot be read as text ({error}).", param_hint="--other-names") from error
+    if not names:
+        raise typer.BadParameter(f"{path} has no names: write one per line.", param_hint="--other-names")
+    return names

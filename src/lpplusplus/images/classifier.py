@@ -19,6 +19,7 @@ from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
+from .doubts import Doubts
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
@@ -36,7 +37,7 @@ MOST_DIGESTS = 100_000
 """Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
 
 
-class ImageClassifier(Growing):
+class ImageClassifier(Doubts, Growing):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -263,14 +264,20 @@ class ImageClassifier(Growing):
 
     def predict_proba(self, images: Any) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
+        return self.probabilities(self._answerable(images))
+
+    def _answerable(self, images: Any) -> Embeddings:
+        """Embeddings of those images that can be read, with a warning about the others."""
+        if isinstance(images, Embeddings):
+            return images
         found = self.embed(images)
         if found.skipped:
             warnings.warn(
                 f"{len(found.skipped)} image(s) cannot be read and have no answer, {found.skipped[0]} first: there are "
                 f"{len(found)} answers, in the order of the others. embed(...).paths says which these are.",
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self.probabilities(found)
+        return found
 
     def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Embeddings:
         """Embeddings of images by the encoder that this classifier was trained with.

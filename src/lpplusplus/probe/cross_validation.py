@@ -1,8 +1,8 @@
 """When to stop, by the log-loss of held-out images: of each fold of the support in turn, or of validation data.
 
 The loss that counts is the one at the best temperature: log-loss also falls merely because logits grow, and that is no
-reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The factor of
-the chosen one goes into the classifier, whose probabilities are then true. See docs/explanation/flow.md.
+reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The classifier's
+own factor comes from the logits at the chosen one (`held_out`). See docs/explanation/flow.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,6 +42,8 @@ class Record(NamedTuple):
     """1 for a right prediction, 0 for a wrong one; (iterates, images)."""
     gaps: np.ndarray[Any, Any]
     """How far the logit of the right class is above the mean logit; (iterates, images)."""
+    logits: np.ndarray[Any, Any] = np.empty((0, 0, 0))
+    """Logits of every so manieth image of each fold; (iterates, classes, images)."""
 
 
 class HeldOut:
@@ -49,9 +51,9 @@ class HeldOut:
 
     def __init__(
         self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None,
-        weights: Array | None = None,
+        weights: Array | None = None, every: int = 1,
     ) -> None:  # fmt: skip
-        self._watch, self._y = objective.watch(X), y
+        self._watch, self._y, self._every = objective.watch(X), y, every
         self._team, self._most = objective.team, most
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
         self._certain = self._patience is not None and X.shape[0] >= ENOUGH_IMAGES
@@ -64,7 +66,7 @@ class HeldOut:
         self._weights = None if weights is None else backend.to_numpy(weights)
 
     def __call__(self, iterate: Iterate) -> bool:
-        def work(worker: int) -> list[tuple[Array, Array, Array]]:
+        def work(worker: int) -> list[tuple[Array, ...]]:
             mine = self._team.share(len(self._watch), worker)
             starts = range(mine.start, mine.stop, self._height)
             return [self._score(iterate, slice(a, min(a + self._height, mine.stop))) for a in starts]
@@ -74,7 +76,8 @@ class HeldOut:
         self._times.append(iterate.time)
         self._scores.append(tuple(np.concatenate([backend.to_numpy(x) for x in c], axis=-1) for c in columns))
         if self._weights is not None:  # Of mean 1, so that means over images are weighted means.
-            self._scores[-1] = tuple(score * self._weights for score in self._scores[-1])
+            *scores, logits = self._scores[-1]
+            self._scores[-1] = (*(score * self._weights for score in scores), logits)
         losses = self._scores[-1][0].astype(np.float64)
         losses = losses[np.argmin(losses.mean(axis=1))]
         if not len(self._lowest):
@@ -86,15 +89,16 @@ class HeldOut:
             self._lowest = losses
         return self._worse == self._patience or len(self._times) == self._most
 
-    def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, Array, Array]:
+    def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, ...]:
         """What the record keeps of some of the images."""
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
         xp = backend.namespace(z)
         hits = z.argmax(1) == y
         gaps = z[backend.arange(y, y.shape[0]), y] - xp.mean(z, axis=1)
+        kept = z[-rows.start % self._every :: self._every, :].T
         z = xp.concat([z * scale for scale in SCALES])
         own = own_entries(xp.concat([y] * len(SCALES)), z.shape[1])
-        return cross_entropy(z, own, out=z).reshape(len(SCALES), -1), hits, gaps
+        return cross_entropy(z, own, out=z).reshape(len(SCALES), -1), hits, gaps, kept
 
     @property
     def record(self) -> Record:
@@ -108,6 +112,7 @@ def cross_validate(
     solver: Solver,
     *,
     patience: int | None,
+    every: int = 1,
 ) -> Record:
     """Hold out each fold in turn. No run goes on for longer than those before it; the record has the shortest length.
 
@@ -122,13 +127,15 @@ def cross_validate(
         Runs on each fold's complement.
     patience
         Iterates with a clearly worse loss after which a run ends; None to go on to the end.
+    every
+        The record has the logits of each fold's first image, and of every so manieth after it.
     """
     records: list[Record] = []
     scored = 0
     for fold in folds:
         objective, point, X, y, weights = hold_out(fold)
         most = len(records[-1].times) if records else None
-        held = HeldOut(objective, X, y, patience, most, weights)
+        held = HeldOut(objective, X, y, patience, most, weights, every)
         solver.run(objective, point, held)
         records.append(held.record)
         scored += X.shape[0]

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core import backend, checks
 from .._core.backend import Array
-from .._core.base import FewShotClassifier
 from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
 from .._core.seeds import generator
 from .._core.task import Task
 from .._core.weights import CLASS_WEIGHT, weighed
+from .doubts import Doubts
 from .fit import train
 from .prompt_weights import weigh_prompts
 from .recipes import Recipe, check_solver_takes, resolve
@@ -29,7 +29,7 @@ _FROM_RECIPE = nothing("as the recipe has it")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LPPlusPlus(FewShotClassifier):
+class LPPlusPlus(Doubts):
     """Linear probe whose class weights are w_k + α_k t_k: a visual prototype and a multiple of the name's embedding.
 
     Parameters
@@ -109,6 +109,8 @@ class LPPlusPlus(FewShotClassifier):
         How it was chosen.
     learning_rate_ : float or None
         The rate that was given, or the best of the grid; None where steps come from the curvature.
+    held_out_ : HeldOutAnswers or None
+        What it would have said of images that were held out; None if none were. Not saved.
 
     Examples
     --------
@@ -146,7 +148,9 @@ class LPPlusPlus(FewShotClassifier):
         "random_state": [SEED],
     }
 
-    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?"}
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?", **Doubts.doubt_arrays
+    }  # fmt: skip
     fitted_scalars: ClassVar[dict[str, str]] = {
         "n_updates_": "number",
         "selection_": "word",
@@ -213,6 +217,7 @@ class LPPlusPlus(FewShotClassifier):
         self.n_updates_ = fitted.update
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
+        self._learn_to_doubt(fitted.held_out, fitted.neighbourhood)
 
     def _count_parameters(self) -> int:
         recipe = self._resolved()
@@ -241,6 +246,7 @@ class LPPlusPlus(FewShotClassifier):
         super()._restore(arrays, scalars, classes)
         if (self.alpha_ is None) != (self.text_ is None):
             raise ValueError("alpha_ without text_, or text_ without alpha_")
+        self._check_doubts()
         columns = self.history_.columns
         if not set(columns) <= set(COLUMNS):
             raise ValueError(f"the history has columns {sorted(columns)}")

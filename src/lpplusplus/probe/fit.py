@@ -10,12 +10,15 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.folds import assign_folds
 from .._core.history import History
+from .._core.lazy import lazy
 from .._core.task import Task
 from .._core.threads import Team, team
 from . import initialization
 from .counting import worth_being_lazy
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
+from .held_out import HeldOutAnswers, as_with_all, best_scale, every_nth
 from .metric import Metric, within
+from .none_of_these import Neighbourhood, evidence
 from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
@@ -35,6 +38,10 @@ class Fitted:
     selection: str
     """How it was chosen: "last", "support-loss", "cross-validation", "validation" or "validation-loss"."""
     learning_rate: float | None
+    held_out: HeldOutAnswers | None = None
+    """What it would have said of held-out images; None where none were."""
+    neighbourhood: Neighbourhood | None = None
+    """Where the images of each class are; None without held-out images."""
 
 
 def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generator) -> Fitted:
@@ -85,6 +92,22 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
     return "cross-validation" if enough else "support-loss"
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Held-out images whose logits are kept."""
+
+    X: Array
+    """All images that they are among."""
+    y: np.ndarray[Any, Any]
+    """The labels of all of these."""
+    rows: np.ndarray[Any, Any]
+    nearness: np.ndarray[Any, Any]
+    lacking: np.ndarray[Any, Any] | float = 0.0
+    """What the probe that was asked lacks; see `as_with_all`."""
+    weights: Array | None = None
+    """Weights of all images."""
+
+
 class _Run:
     """One fit: builds objectives and starting points, in the same way for the whole support and for each fold."""
 
@@ -123,44 +146,77 @@ class _Run:
     def by_cross_validation(self, folds: np.ndarray[Any, Any]) -> Fitted:
         """Stop where the log-loss of each fold was lowest when that fold was held out."""
 
-        weights = self.task.weights
+        task, weights, asked = self.task, self.task.weights, []
         relative = None if weights is None else weights / weights.mean()
+        y = backend.to_numpy(task.y)
+        counts = np.maximum(np.bincount(y, minlength=task.n_classes), 1)
+        every = self._every(len(folds))
 
         def hold_out(fold: int) -> tuple[Objective, Point, Array, Array, Array | None]:
-            rest, out = (backend.like(np.flatnonzero(rows), self.task.y) for rows in (folds != fold, folds == fold))
-            support, metric = self._support(rest)
+            rest, out = (np.flatnonzero(rows) for rows in (folds != fold, folds == fold))
             out = out[:ENOUGH_IMAGES]
+            left = np.bincount(y[rest], minlength=task.n_classes)
+            kept, where = out[::every], Neighbourhood.of(self._X[rest, :], y[rest], task.n_classes)
+            near = backend.to_numpy(where.nearness(self._X[kept, :]))
+            asked.append((kept, (1 / np.maximum(left, 1) - 1 / counts)[y[kept]], near))
+            rest, out = (backend.like(rows, task.y) for rows in (rest, out))
+            support, metric = self._support(rest)
             seen, weight = self._seen(self._X[out, :], metric), None if relative is None else relative[out]
-            return *self._begin(support), seen, self.task.y[out], weight
+            return *self._begin(support), seen, task.y[out], weight
 
         present = np.unique(folds).tolist()
-        record = cross_validate(present, hold_out, self.solver, patience=self._patience)
+        record = cross_validate(present, hold_out, self.solver, patience=self._patience, every=every)
+        rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         # How far to go grows with the images per class, and a fold's complement has fewer of them.
-        return self._until(record, "cross-validation", more=len(present) / (len(present) - 1))
+        further = len(present) / (len(present) - 1)
+        return self._until(record, "cross-validation", _Asked(self._X, y, rows, nearness, lacking, relative), further)
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
+        assert self._X_val is not None
         support, metric = self._support()
         objective, point = self._begin(support)
-        held = HeldOut(objective, self._seen(self._X_val, metric), self.task.y_val, self._patience)
+        every = self._every(self._X_val.shape[0])
+        held = HeldOut(objective, self._seen(self._X_val, metric), self.task.y_val, self._patience, every=every)
         self.solver.run(objective, point, held)
         del objective, point
-        return self._until(held.record, "validation-loss")
+        y, rows = backend.to_numpy(self.task.y_val), np.arange(self._X_val.shape[0])[::every]
+        nearness = backend.to_numpy(self._neighbourhood.nearness(self._X_val[rows, :]))
+        return self._until(held.record, "validation-loss", _Asked(self._X_val, y, rows, nearness))
 
     def to_the_end(self, selection: str) -> Fitted:
         """Run to the end of the solver's budget, or ("support-loss") until the support has little left to teach."""
         return self._last(History.of(COLUMNS), selection, enough=SMALL_LOSS if selection == "support-loss" else -1.0)
 
-    def _until(self, record: Record, selection: str, more: float = 1.0) -> Fitted:
+    def _until(self, record: Record, selection: str, asked: "_Asked", more: float = 1.0) -> Fitted:
         """Run on the whole support, `more` times as far as the held-out images say."""
         judgement, history = judge(record), History.of(COLUMNS)
+        stop = judgement.stop
+        held_out, scale = self._answers(record.logits[stop].T, asked)
         history.held_out_loss[:] = judgement.losses.tolist()
         history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
         history.held_out_scale[:] = judgement.scales.tolist()
+        history.held_out_scale[stop] = scale
         history.held_out_time[:] = record.times.tolist()
-        stop = judgement.stop
         self.solver, last = self.solver.until(more * float(record.times[stop])) or self.solver, round(more * stop)
-        return self._last(history, selection, None if self.solver.far_apart else last, scale=judgement.scales[stop])
+        fitted = self._last(history, selection, None if self.solver.far_apart else last, scale=scale)
+        return replace(fitted, held_out=held_out, neighbourhood=self._neighbourhood)
+
+    def _answers(self, logits: np.ndarray[Any, Any], asked: "_Asked") -> tuple[HeldOutAnswers, float]:
+        """What the classifier would have said of held-out images, and the factor of its logits."""
+        rows, y = asked.rows, asked.y[asked.rows]
+        logits = as_with_all(logits, y, asked.lacking)
+        scale = best_scale(logits, y, None if asked.weights is None else backend.to_numpy(asked.weights)[rows])
+        names = None if self._text is None else backend.to_numpy(asked.X[rows, :] @ self._text.T)
+        seen = evidence(scale * logits, asked.nearness, names)
+        return HeldOutAnswers(rows, y, scale * logits, seen), scale
+
+    @lazy
+    def _neighbourhood(self) -> Neighbourhood:
+        return Neighbourhood.of(self._X, self.task.y, self.task.n_classes)
+
+    def _every(self, images: int) -> int:
+        return every_nth(min(images, ENOUGH_IMAGES), self.task.n_classes, self.solver.evaluations + 1)
 
     def _last(
         self, history: History, selection: str, stop: int | None = None, *, enough: float = -1.0, scale: float = 1.0

@@ -69,6 +69,11 @@ class Graph:
         """Declare that the result of this name is an output."""
         self._outputs.append(_declared(name, dtype, shape))
 
+    @property
+    def parts(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+        """Its nodes and its constants, for a graph that somebody else builds."""
+        return self._nodes, self._tensors
+
     def model(self, opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:
         """The graph as a model that onnx has checked."""
         import onnx

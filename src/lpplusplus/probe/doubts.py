@@ -1,0 +1,148 @@
+"""What a probe says of its own answers: sets of classes that may be right, and none of these."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._core import backend
+from .._core.backend import Array
+from .._core.base import FewShotClassifier
+from .._core.class_prompts import check_text
+from .held_out import HeldOutAnswers
+from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
+from .prediction_sets import largest_loss, sets_of
+
+
+class Doubts(FewShotClassifier):
+    """The part of `LPPlusPlus` that doubts."""
+
+    doubt_arrays: ClassVar[dict[str, str]] = {
+        "held_out_losses_": "M?", "held_out_evidence_": "ME?",
+        "class_means_": "KD?", "class_counts_": "K?", "scatter_": "RD?",
+    }  # fmt: skip
+
+    held_out_: HeldOutAnswers | None
+    held_out_losses_: Array | None
+    """-ln p of held-out images' right class, at the classifier's temperature."""
+    held_out_evidence_: Array | None
+    """What the witnesses of `none_of_these` say of held-out images."""
+    class_means_: Array | None
+    class_counts_: Array | None
+    scatter_: Array | None
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
+        """All classes that an image may well have, (n, K): True for those in its set.
+
+        The right class is in the set as often as asked, for images like those of the support, whatever they are. A set
+        has several classes where the image might show any of them. It is empty where no class is as likely as the right
+        one usually is: ask for a coverage above the classifier's accuracy to have few of these.
+
+        Parameters
+        ----------
+        X : (n, D) array
+            Embeddings, as in `predict`.
+        coverage : float
+            How often the right class shall be in the set, between 0 and 1.
+
+        Notes
+        -----
+        Conformal prediction on the images that `fit` held out: of the support, in folds, or validation images. So
+        `fit` needs two examples per class or `X_val`, and `selection` has to be "auto", "cross-validation" or
+        "validation-loss". See docs/explanation/trust.md.
+        """
+        logits = self._logits(self._ready_to_doubt(X, "predict_set", "coverage", coverage))
+        return sets_of(logits, largest_loss(backend.to_numpy(self.held_out_losses_), coverage))
+
+    def none_of_these(self, X: Any, false_alarms: float = 0.05, *, other_text: Any = None) -> Array:
+        """Whether an image shows none of the classes, (n,).
+
+        Parameters
+        ----------
+        X : (n, D) array
+            Embeddings, as in `predict`.
+        false_alarms : float
+            The part of true class members that may be turned away, between 0 and 1. More false alarms find more images
+            of other things.
+        other_text : (J, D) array, optional
+            Embeddings of names of other things. An image that is closer to one of them than members usually are is none
+            of the classes either; each of the two rules then has half of the false alarms.
+
+        Notes
+        -----
+        Needs held-out images, as `predict_set` does. `familiarity` has the score that is compared with a threshold.
+        """
+        X = self._ready_to_doubt(X, "none_of_these", "false_alarms", false_alarms)
+        held_out = backend.to_numpy(self.held_out_evidence_)
+        rate = false_alarms if other_text is None else false_alarms / 2
+        none = self._familiarity(X) < lowest_familiarity(familiarity(held_out, held_out), rate)
+        if other_text is None:
+            return none
+        support = vars(self).get("given_")
+        if self.text_ is None or support is None:
+            raise ValueError(
+                "other_text is compared with the class names on the images that the classifier was fitted on, and it "
+                + ("has no names: fit with text=." if self.text_ is None else "was saved without these: leave it out.")
+            )
+        other = check_text(other_text, X)[0]
+        members = backend.like(support.X, X)
+        members = backend.cast(members, backend.working_dtype(members))
+        if members.ndim == 3:
+            members = backend.namespace(members).mean(members, axis=1)
+        closer = lowest_familiarity(backend.to_numpy(self._margin(members, other)), rate)
+        return none | (self._margin(X, other) < closer)
+
+    def familiarity(self, X: Any) -> Array:
+        """How much an image looks like one of the classes at all, (n,): about 0 for members, lower for others.
+
+        It joins what the logits, the images of the support and the class names say; see docs/explanation/trust.md.
+        """
+        return self._familiarity(self._ready_to_doubt(X, "familiarity"))
+
+    def _margin(self, X: Array, other: Array) -> Array:
+        """How much closer an image is to the nearest class name than to the nearest other name."""
+        F = self._scaled(X)
+        xp = backend.namespace(F)
+        near, far = (xp.max(F @ backend.like(text, F, dtype=F.dtype).T, axis=1) for text in (self.text_, other))
+        return near - far
+
+    def _scaled(self, X: Array) -> Array:
+        F = backend.cast(X, backend.like(self.coef_, X).dtype)
+        return backend.unit_rows(F) if self.normalize else F
+
+    def _familiarity(self, X: Array) -> Array:
+        logits = self._logits(X)
+        F = self._scaled(X)
+        where = Neighbourhood(self.class_means_, self.class_counts_, self.scatter_)
+        names = None if self.text_ is None else F @ backend.like(self.text_, F, dtype=F.dtype).T
+        return familiarity(evidence(logits, where.nearness(F), names), backend.to_numpy(self.held_out_evidence_))
+
+    def _ready_to_doubt(self, X: Any, what: str, name: str = "", level: float = 0.5) -> Array:
+        check_is_fitted(self)
+        if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
+            raise ValueError(f"{name} is {level!r}: give a number between 0 and 1, such as 0.9 or 0.05.")
+        if self.held_out_losses_ is None:
+            raise ValueError(
+                f"{what} needs images that fit held out, and this classifier has none: fit with two examples per class "
+                f"or more, or with X_val and y_val, and with selection 'auto', 'cross-validation' or 'validation-loss' "
+                f"in the recipe 'default'. Files of earlier versions have none either."
+            )
+        return self._ready(X)
+
+    def _learn_to_doubt(self, held_out: HeldOutAnswers | None, where: Neighbourhood | None) -> None:
+        """Set the fitted attributes; without held-out images, to None."""
+        self.held_out_ = held_out
+        for name in self.doubt_arrays:
+            setattr(self, name, None)
+        if held_out is not None and where is not None:
+            found = held_out.losses, held_out.evidence, where.means, where.counts, where.scatter
+            for name, value in zip(self.doubt_arrays, found, strict=True):
+                setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
+
+    def _check_doubts(self) -> None:
+        """Raise where a file has some of the attributes and not all, or no class with images."""
+        missing = {getattr(self, name) is None for name in self.doubt_arrays}
+        if len(missing) > 1 or (self.class_counts_ is not None and not (self.class_counts_ > 0).any()):
+            raise ValueError("the arrays of prediction sets and none-of-these do not belong together")

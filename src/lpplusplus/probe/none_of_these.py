@@ -1,0 +1,118 @@
+"""None of these: does an image show one of the classes at all?
+
+Three witnesses, each a number per image that is higher for members of the classes:
+
+    logits   max_k z_k - mean_k z_k
+    images   - min_k d_k / mean_k d_k,   d_k = (|f - m_k|² - |A (f - m_k)|²) n_k / (n_k + 1)
+    names    max_k f·t_k
+
+m_k is the mean of class k's n_k images. The rows of A are the directions in which images of one class differ most, as
+long as that they hardly count, like the within-class metric (`metric`). The factor of n_k takes away what a mean of few
+images errs by. An image's score is the mean of the witnesses, each less its mean over held-out members and divided by
+its standard deviation. Held-out members' scores say which threshold turns away how many.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+from .._core import backend
+from .._core.backend import Array
+
+DIRECTIONS = 16
+"""Rows of A at most. More change nothing, and a file keeps them."""
+MOST_ROWS = 512
+"""Images that A is computed from; of more, every so manieth."""
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Where the images of each class are."""
+
+    means: Array
+    """(K, D); zero for a class without examples."""
+    counts: Array
+    """(K,) examples of each class."""
+    scatter: Array
+    """A, (R, D)."""
+
+    @classmethod
+    def of(cls, F: Array, y: Array, n_classes: int) -> "Neighbourhood":
+        """That of labelled images."""
+        F, y = backend.to_numpy(F), backend.to_numpy(y)
+        counts = np.bincount(y, minlength=n_classes).astype(F.dtype)
+        means = backend.sum_by_class(F, y, n_classes) / np.maximum(counts, 1)[:, None]
+        step = -(-len(y) // MOST_ROWS)
+        apart = F[::step] - means[y[::step]]
+        gram = (apart @ apart.T).astype(np.float64)
+        spread = float(np.trace(gram)) / F.shape[1]
+        size = min(DIRECTIONS, len(gram))
+        values, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - size, len(gram) - 1])
+        real = values > 1e-6 * max(spread, 1e-30)
+        values, vectors = values[real], vectors[:, real]
+        lengths = np.sqrt(values / (spread + values) / values)  # Of unit directions, and those of `apart`.
+        return cls(means, counts, ((vectors * lengths).T @ apart).astype(F.dtype))
+
+    def nearness(self, F: Array) -> Array:
+        """What the images say, (n,)."""
+        xp = backend.namespace(F)
+        means, counts, scatter = (
+            backend.like(part, F, dtype=F.dtype) for part in (self.means, self.counts, self.scatter)
+        )
+        inside, centres = F @ scatter.T, means @ scatter.T
+        squares = backend.squared_lengths(F) - backend.squared_lengths(inside)
+        d = squares[:, None] - 2 * (F @ means.T - inside @ centres.T)
+        d = d + (backend.squared_lengths(means) - backend.squared_lengths(centres))[None, :]
+        d = (d * (counts / (counts + 1)))[:, counts > 0]
+        return -xp.min(d, axis=1) / xp.mean(d, axis=1)
+
+
+def evidence(logits: Array, nearness: Array, names: Array | None) -> Array:
+    """What each witness says, (n, 3); (n, 2) without `names`, the products of images and names.
+
+    >>> evidence(np.array([[5.0, 1.0]]), np.array([-0.2]), np.array([[0.4, 0.2]])).round(3).tolist()
+    [[2.0, -0.2, 0.4]]
+    """
+    xp = backend.namespace(logits)
+    columns = [xp.max(logits, axis=1) - xp.mean(logits, axis=1), nearness]
+    if names is not None:
+        columns.append(xp.max(names, axis=1))
+    return xp.stack(columns, axis=1)
+
+
+def familiarity(seen: Array, held_out: np.ndarray[Any, Any]) -> Array:
+    """An image's score, (n,): the mean of its `evidence`, in units of that of held-out members.
+
+    >>> held_out = np.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> familiarity(np.array([[4.0, 20.0]]), held_out).tolist()
+    [1.0]
+    """
+    centre, spread = held_out.mean(axis=0), held_out.std(axis=0)
+    spread = np.where(spread > 0, spread, 1)
+    centre, spread = (backend.like(part, seen, dtype=seen.dtype) for part in (centre, spread))
+    return backend.namespace(seen).mean((seen - centre) / spread, axis=1)
+
+
+def lowest_familiarity(scores: np.ndarray[Any, Any], false_alarms: float) -> float:
+    """The score below which an image is none of these: that part of members is below.
+
+    It lies between two of the held-out members' scores. Where they are too few for that, the quantile is that of a
+    normal distribution of which they are a sample.
+
+    >>> lowest_familiarity(np.arange(19.0), 0.1)
+    1.0
+    >>> round(lowest_familiarity(np.arange(19.0), 0.01), 2)
+    -5.74
+    """
+    n, scores = len(scores), np.sort(scores)
+    place = (n + 1) * false_alarms
+    if 1 <= place <= n:
+        return float(np.interp(place, np.arange(1, n + 1), scores))
+    if n < 2:
+        return -math.inf
+    step = float(scipy.special.stdtrit(n - 1, false_alarms)) * math.sqrt(1 + 1 / n)
+    return float(scores.mean() + step * scores.std(ddof=1))
