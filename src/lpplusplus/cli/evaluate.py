@@ -95,7 +95,8 @@ def tell(result: "Scores") -> None:
     )
     from ..images.words import how_good
 
-    say("{}", how_good(result.accuracy, result.interval))
+    if not result.trained_on:
+        say("{}", how_good(result.accuracy, result.interval))
     classes = table("By class, the weakest first", "class", "images", "recognised", "right when said",
                     right=("images", "recognised", "right when said"))  # fmt: skip
     for score in sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall):

@@ -88,8 +88,8 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
 
 
 def evaluated(scores: Scores) -> list[str]:
-    """How good an evaluation was."""
-    told = [how_good(scores.accuracy, scores.interval)]
+    """How good an evaluation was. Images that were trained on say nothing about new ones."""
+    told = [] if scores.trained_on else [how_good(scores.accuracy, scores.interval)]
     confused = scores.confused(3)
     if confused:
         told.append(
