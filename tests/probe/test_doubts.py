@@ -210,3 +210,17 @@ def test_on_real_features(shots):
     assert np.mean(covered) == pytest.approx(0.9, abs=0.03 if shots == 2 else 0.02)
     assert np.mean(areas) > 0.93
     assert np.mean(alarms) == pytest.approx(0.05, abs=0.025)
+
+
+def test_other_names(tmp_path, task, probe):
+    """What is as close to another name as to its own is turned away; members are, no more often than asked."""
+    (F, y), (X, _), T = task
+    other = -T[:2]
+    away = X - 3 * T[0]  # Far from all names, and close to the first of the others.
+    assert probe.none_of_these(away, 0.1, other_text=other).all()
+    assert probe.none_of_these(X, 0.1, other_text=other).mean() < 0.2
+    probe.save(tmp_path / "bare.lpp", support=False)
+    with pytest.raises(ValueError, match="saved without these"):
+        lpplusplus.load(tmp_path / "bare.lpp").none_of_these(X, other_text=other)
+    with pytest.raises(ValueError, match="has no names"):
+        LPPlusPlus().fit(F, y).none_of_these(X, other_text=other)

@@ -9,7 +9,7 @@ from helpers import start_of, walk
 from lpplusplus import LPPlusPlus
 from lpplusplus._core.folds import assign_folds
 from lpplusplus.probe import counting, cross_validation, fit
-from lpplusplus.probe.cross_validation import SCALES, Record, judge
+from lpplusplus.probe.cross_validation import SCALES, HeldOut, Record, judge
 from lpplusplus.probe.objective import PrimalObjective
 from lpplusplus.probe.solvers import Flow
 from tasks import small_task
@@ -260,6 +260,33 @@ def test_with_enough_held_out_images_no_further_fold_is_walked(monkeypatch):
     assert walks == [False, True]  # One fold, of which 40 images are scored, and the fit itself.
     assert part.history_.held_out_accuracy != whole.history_.held_out_accuracy
     assert all((40 * a) % 1 == pytest.approx(0, abs=1e-9) for a in part.history_.held_out_accuracy)
+
+
+def test_with_enough_held_out_images_a_walk_ends_once_its_loss_no_longer_falls(monkeypatch):
+    """After two time points that are not below the lowest by two standard errors, where fewer images go on."""
+    F, y, T = small_task(5, 40, 16, seed=2)
+    whole = len(LPPlusPlus().fit(F, y, text=T).history_.held_out_loss)
+    seen = []
+    original = HeldOut.__call__
+
+    def call(self, iterate):
+        stop = original(self, iterate)
+        losses = self.record.losses[-1].astype(np.float64)
+        seen.append((losses[losses.mean(axis=1).argmin()], stop))
+        return stop
+
+    monkeypatch.setattr(HeldOut, "__call__", call)
+    for module in (cross_validation, fit):
+        monkeypatch.setattr(module, "ENOUGH_IMAGES", 40)
+    LPPlusPlus().fit(F, y, text=T)
+    assert len(seen) < whole
+    lowest, stalled = seen[0][0], 0
+    for losses, stop in seen[1:]:
+        gain = lowest - losses
+        stalled = 0 if gain.mean() >= 2 * gain.std() / np.sqrt(len(gain)) else stalled + 1
+        assert stop == (stalled == 2)
+        lowest = min(lowest, losses, key=np.sum)
+    assert stop
 
 
 def test_one_shot_stops_where_the_support_has_little_left_to_teach():
