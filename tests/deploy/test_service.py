@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from lpplusplus import LPPlusPlus, encoders
+from lpplusplus import LPPlusPlus, ZeroShot, encoders
 from lpplusplus.encoders import EncoderError
 from lpplusplus.images import ImageClassifier
 from toy_encoder import ToyEncoder
@@ -116,6 +116,18 @@ def test_the_likeliest_come_first_and_as_many_as_asked_for(client):
     chances = [guess["probability"] for guess in one["top"]]
     assert len(chances) == 2
     assert chances == sorted(chances, reverse=True)
+
+
+def test_sets_and_none_of_these_are_the_classifiers(client, saved):
+    clf = saved[1]
+    (one, *_) = client.post("/predict", files=form(*FILES)).json()["predictions"]
+    assert (one["set"], one["none_of_these"]) == (None, None)
+    asked = {"coverage": 0.8, "false_alarms": 0.2}
+    answers = client.post("/predict", files=form(*FILES), params=asked).json()["predictions"]
+    labels, sets = clf.classes_.tolist(), clf.predict_set(IMAGES, 0.8)
+    assert [one["set"] for one in answers] == [[labels[k] for k in np.flatnonzero(row)] for row in sets]
+    assert [one["none_of_these"] for one in answers] == clf.none_of_these(IMAGES, 0.2).tolist()
+    refused(client.post("/predict?coverage=1.5", files=form(FILES[0])), 422, "invalid")
 
 
 def test_classes_health_and_metrics(client, saved):
@@ -277,10 +289,11 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
 def test_several_models_share_an_encoder(saved, encoder, tmp_path):
     numbers = LPPlusPlus().fit(np.eye(4), [0, 0, 1, 1])
     numbers.save(tmp_path / "numbers.lpp")
+    ZeroShot().fit(text=np.eye(4), classes=list("abcd")).save(tmp_path / "zero.lpp")
     other = tmp_path / "more.lpp"
     other.write_bytes(saved[0].read_bytes())
-    with client_of(saved[0], other, tmp_path / "numbers.lpp") as client:
-        first, second, third = client.shelf.models
+    with client_of(saved[0], other, tmp_path / "numbers.lpp", tmp_path / "zero.lpp") as client:
+        first, second, third, _ = client.shelf.models
         assert first.encoder is second.encoder
         assert third.encoder is None
         assert client.post("/predict?model=more", files=form(FILES[0])).json()["model"] == "more"
@@ -288,6 +301,8 @@ def test_several_models_share_an_encoder(saved, encoder, tmp_path):
         assert answer.json()["predictions"][0]["top"][0]["label"] == "0"
         assert client.get("/classes?model=numbers").json()["encoder"] is None
         refused(client.post("/predict?model=numbers", files=form(FILES[0])), 422, "embeddings_only")
+        asked = {"json": {"embeddings": [[1, 0, 0, 0]]}, "params": {"model": "zero", "coverage": 0.9}}
+        refused(client.post("/predict", **asked), 422, "cannot_doubt")
     with pytest.raises(ValueError, match="both be called 'birds'"):
         Shelf([saved[0], saved[0]])
 

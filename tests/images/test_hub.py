@@ -61,6 +61,7 @@ def test_there_and_back(trained, tmp_path):
     back = load(tmp_path / "back.lpp")
     np.testing.assert_array_equal(back.coef_, clf.classifier_.coef_)
     assert back.metadata_["insight"]["accuracy"] == clf.insight_.accuracy
+    assert "photos" not in back.metadata_["images"]
     card = (repository / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\n")
     assert "pipeline_tag: image-classification" in card

@@ -68,8 +68,10 @@ def fetch(name: str, **options: Any) -> Path:
 
 
 def public(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What others may see of a file's description: no folders of this machine."""
+    """What others may see of a file's description: no folders of this machine, no list of all photos."""
     shown: dict[str, Any] = json.loads(json.dumps(metadata))
+    for all_of_them in ("photos", "validated_on"):
+        shown.get("images", {}).pop(all_of_them, None)
     insight = shown.get("insight") or {}
     for odd in [*insight.get("mislabelled", ()), *insight.get("twins", ())]:
         odd.update({key: short(odd[key]) for key in ("path", "first", "second") if key in odd})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,10 @@ class Prediction(BaseModel):
     """The file's name, or its place in the request."""
     top: list[Guess]
     """The likeliest classes, the likeliest first."""
+    set: list[str] | None = None
+    """All classes that may well be right, if `coverage` was asked for."""
+    none_of_these: bool | None = None
+    """Whether it shows none of the classes, if `false_alarms` was given."""
 
 
 class Predictions(BaseModel):
@@ -45,7 +50,16 @@ class Predictions(BaseModel):
     predictions: list[Prediction]
 
 
-def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], top: int) -> Predictions:
+@dataclass(frozen=True)
+class Wish:
+    """What to tell of each image: as the parameters of /predict."""
+
+    top: int
+    coverage: float | None = None
+    false_alarms: float | None = None
+
+
+def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], wish: Wish) -> Predictions:
     """What a model says of embeddings."""
     if rows.shape[1] != model.dim:
         raise Refusal(
@@ -55,9 +69,25 @@ def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], top: i
         chances = model.probabilities(rows)
     except ValueError as error:  # Such as a row of zeros, which has no direction.
         raise Refusal(422, "bad_embeddings", str(error)) from None
-    order = (-chances).argsort(axis=1, kind="stable")[:, :top]
+    order = (-chances).argsort(axis=1, kind="stable")[:, : wish.top]
     predictions = [
         Prediction(image=name, top=[Guess(label=model.labels[k], probability=float(row[k])) for k in best])
         for name, row, best in zip(names, chances, order, strict=True)
     ]
+    if wish.coverage is not None:
+        for one, members in zip(predictions, _doubt(model, "predict_set", rows, wish.coverage), strict=True):
+            one.set = [model.labels[k] for k in np.flatnonzero(members)]
+    if wish.false_alarms is not None:
+        for one, none in zip(predictions, _doubt(model, "none_of_these", rows, wish.false_alarms), strict=True):
+            one.none_of_these = bool(none)
     return Predictions(model=model.name, predictions=predictions)
+
+
+def _doubt(model: Model, method: str, rows: NDArray[np.float32], wish: float) -> NDArray[np.bool_]:
+    """What a model says of its own answers, if it can: not every method does, nor every classifier."""
+    if not hasattr(model.classifier, method):
+        raise Refusal(422, "cannot_doubt", f"{model.name} is {type(model.classifier).__name__}, which has no {method}.")
+    try:
+        return np.asarray(getattr(model.classifier, method)(rows, wish))
+    except ValueError as error:  # Trained without images held out, or by a version that did not keep them.
+        raise Refusal(422, "cannot_doubt", str(error)) from None

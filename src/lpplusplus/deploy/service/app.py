@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ... import __version__
 from ..._core.threads import WORTH_A_THREAD
 from ...encoders.pixels.decoding import Limits
-from .answers import Predictions, answer
+from .answers import Predictions, Wish, answer
 from .batcher import Batcher
 from .errors import Refusal, add_handlers, failures
 from .metrics import Counting, Metrics
@@ -159,8 +159,16 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
         top: Annotated[
             int, Query(ge=1, le=1000, description="How many of the likeliest classes to tell.", examples=[3])
         ] = 5,
+        coverage: Annotated[
+            float | None,
+            Query(gt=0, lt=1, description="Also tell a set that has the right class this often.", examples=[0.9]),
+        ] = None,
+        false_alarms: Annotated[
+            float | None,
+            Query(gt=0, lt=1, description="Also tell none of these, wrongly this often at most.", examples=[0.05]),
+        ] = None,
     ) -> Predictions:
-        began = time.monotonic()
+        began, wish = time.monotonic(), Wish(top, coverage, false_alarms)
         model = shelf.pick(name)
         with reader.holding() as held:
             with _within(settings.timeout, began, 408, "too_slow", "the request did not arrive in time."):
@@ -172,9 +180,9 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
                 else:
                     names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
                 if rows.size * len(model.labels) < WORTH_A_THREAD:
-                    said = answer(model, names, rows, top)
+                    said = answer(model, names, rows, wish)
                 else:
-                    said = await to_thread.run_sync(answer, model, names, rows, top)
+                    said = await to_thread.run_sync(answer, model, names, rows, wish)
         metrics.images.labels(model.name, "image" if isinstance(asked, list) else "embedding").inc(len(names))
         return said
 
