@@ -225,8 +225,8 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
                      for w in ("left out", "foreign"))  # fmt: skip
         alarms = [r["none"]["false alarms"] for r in part]
         said = [", ".join(f"{v:.3f}" for v in np.mean(x, axis=0)) if x else "" for x in (near, far)]
-        error = np.std(alarms, ddof=1) / np.sqrt(len(alarms)) if len(alarms) > 1 else np.nan
-        yield f"| {key[1]} | {len(part)} | {np.mean(alarms):.1f} ± {error:.1f} | {said[0]} | {said[1]} |"
+        error = f" ± {np.std(alarms, ddof=1) / np.sqrt(len(alarms)):.1f}" if len(alarms) > 1 else ""
+        yield f"| {key[1]} | {len(part)} | {np.mean(alarms):.1f}{error} | {said[0]} | {said[1]} |"
 
 
 def _table(cells: dict[Any, list[dict[str, Any]]], numbers: Any, digits: tuple[int, ...]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def prepare(root):
     for tasks in (1, 2):
         (root / f"plan{tasks}.toml").write_text(PLAN.format(tasks=tasks))
     before = {}
-    for name in ("train", "embed", "evaluate", "bench run", "bench draws", "bench report", "demo"):
+    for name in ("train", "embed", "evaluate", "add", "bench run", "bench draws", "bench report", "demo"):
         before[name] = root / "before" / name.replace(" ", "-")
         before[name].mkdir(parents=True)
     small = ("-e", "drawings")
@@ -94,6 +94,7 @@ def prepare(root):
     lpp("train", root / "old", *small, "-o", old / "m.lpp", "--store", old / "f", "--report", old / "r.html")
     lpp("embed", root / "old", *small, "-o", before["embed"] / "f")
     shutil.copy(before["train"] / "m.lpp", root / "m.lpp")
+    shutil.copy(before["train"] / "m.lpp", before["add"] / "m.lpp")
     old = before["evaluate"]
     lpp("evaluate", root / "m.lpp", root / "old", "--plots", old / "p", "--report", old / "r.html")
     lpp(*bench, root / "plan1.toml", "-o", before["bench run"] / "r")
@@ -111,6 +112,7 @@ def prepare(root):
             ["evaluate", root / "m.lpp", root / "test", "--plots", now / "p", "--report", now / "r.html"],
             before["evaluate"],
         ),
+        "add": Case(["add", root / "m.lpp", root / "test", "-o", now / "m.lpp"], before["add"]),
         "bench run": Case([*bench, root / "plan2.toml", "-o", now / "r"], before["bench run"], ("r/results.sqlite",)),
         "bench draws": Case(["bench", "draws", root / "r", "-o", now / "d.json"], before["bench draws"]),
         "bench report": Case(["bench", "report", root / "r", "-f", "csv", "-o", now / "r"], before["bench report"]),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from reliability.io_errors import is_temporary, prepare, rows
 
-SHARES = {"train": 0.3, "embed": 0.3, "evaluate": 0.2, "bench run": 0.15, "bench run -j 2": 0.05}
+SHARES = {"train": 0.25, "embed": 0.25, "evaluate": 0.15, "add": 0.15, "bench run": 0.15, "bench run -j 2": 0.05}
 """Parts of all kills."""
 LET_THROUGH = 5
 SECONDS_TO_END = 60.0

@@ -125,11 +125,7 @@ class Given:
         if unknown or ("X_val" in arrays) != ("y_val" in arrays) or ("prompts" in arrays and "text" not in arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not what a fit is given")
         for name, value in arrays.items():
-            whole = name in ("y", "y_val", "prompts")
-            if value.dtype not in (("int64",) if whole else PRECISIONS):
-                raise ValueError(f"{name} has entries of type {value.dtype}")
-            if name in ("X", "text", "X_val") and (value.ndim not in (2, 3) or value.shape[-1] != dim):
-                raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
+            _check_kind(name, value, dim)
         X, held = arrays["X"], arrays.get("X_val")
         text: Any = arrays.get("text")
         for name, images in (("y", X), ("y_val", held), ("sample_weight", X)):
@@ -137,16 +133,26 @@ class Given:
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
         labels = {name: _named(arrays[name], classes, name) for name in ("y", "y_val") if name in arrays}
         if "prompts" in arrays:
-            counts = arrays["prompts"]
-            fits = (
-                counts.shape == classes.shape and text.ndim == 2 and (counts > 0).all() and (counts <= len(text)).all()
-            )
-            if not fits or counts.sum() != len(text):
-                raise ValueError("prompts do not say how many rows of text each class has")
-            text = np.split(text, np.cumsum(counts)[:-1])
+            text = _split(text, arrays["prompts"], len(classes))
         elif text is not None and text.shape[-2] != len(classes):
             raise ValueError(f"text has shape {text.shape} for {len(classes)} classes")
         return cls(X, labels["y"], text, held, labels.get("y_val"), arrays.get("sample_weight"))
+
+
+def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
+    whole = name in ("y", "y_val", "prompts")
+    if value.dtype not in (("int64",) if whole else PRECISIONS):
+        raise ValueError(f"{name} has entries of type {value.dtype}")
+    if name in ("X", "text", "X_val") and (value.ndim not in (2, 3) or value.shape[-1] != dim):
+        raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
+
+
+def _split(text: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], n_classes: int) -> list[np.ndarray[Any, Any]]:
+    """The prompts of each class, which stand one below the other."""
+    fits = counts.shape == (n_classes,) and text.ndim == 2 and (counts > 0).all() and (counts <= len(text)).all()
+    if not fits or counts.sum() != len(text):
+        raise ValueError("prompts do not say how many rows of text each class has")
+    return np.split(text, np.cumsum(counts)[:-1])
 
 
 def kept(x: Any) -> Array:

@@ -2,10 +2,12 @@
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from .console import add_row, bar, out, percent, show_json, table
 from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, report_skipped
@@ -79,33 +81,45 @@ def predict(
         members = None if sets is None else clf.predict_set(found, sets)
         unknown = None if none is None else clf.none_of_these(found, none, other_names=others)
     skipped = report_skipped(found.skipped)
-    order = (-chances).argsort(axis=1, kind="stable")[:, :top]
     labels = [str(label) for label in clf.classes_.tolist()]
-    answers: list[dict[str, Any]] = [
-        {"path": path, "top": [{"label": labels[k], "probability": float(row[k])} for k in best]}
-        for path, row, best in zip(found.paths, chances, order, strict=True)
-    ]
-    if members is not None:
-        for answer, row, chance in zip(answers, members, chances, strict=True):
-            answer["set"] = [labels[k] for k in (-chance).argsort(kind="stable") if row[k]]
-    if unknown is not None:
-        for answer, flag in zip(answers, unknown.tolist(), strict=True):
-            answer["none_of_these"] = flag
+    answers = _answers(found.paths, labels, chances, top, members, unknown)
     if as_json:
         show_json({"predictions": answers, "skipped": skipped})
     elif as_csv:
         _write_csv(answers)
     else:
         extra = [head for head, given in (("may be", members), ("", unknown)) if given is not None]
-        shown = table("", "image", *(f"{rank}." for rank in range(1, order.shape[1] + 1)), *extra)
-        for answer in answers:
-            cells = [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
-            if "set" in answer:
-                cells.append(", ".join(answer["set"]) or "no class")
-            if "none_of_these" in answer:
-                cells.append("none of these" if answer["none_of_these"] else "")
-            add_row(shown, answer["path"], *cells)
-        out().print(shown)
+        _show(answers, table("", "image", *(f"{rank}." for rank in range(1, min(top, len(labels)) + 1)), *extra))
+
+
+def _answers(
+    paths: Sequence[str], labels: list[str], chances: Any, top: int, members: Any, unknown: Any
+) -> list[dict[str, Any]]:
+    """What `--json` shows of each image."""
+    order = (-chances).argsort(axis=1, kind="stable")
+    answers: list[dict[str, Any]] = [
+        {"path": path, "top": [{"label": labels[k], "probability": float(row[k])} for k in best[:top]]}
+        for path, row, best in zip(paths, chances, order, strict=True)
+    ]
+    if members is not None:
+        for answer, row, best in zip(answers, members, order, strict=True):
+            answer["set"] = [labels[k] for k in best if row[k]]
+    if unknown is not None:
+        for answer, flag in zip(answers, unknown.tolist(), strict=True):
+            answer["none_of_these"] = flag
+    return answers
+
+
+def _show(answers: list[dict[str, Any]], shown: Table) -> None:
+    """Fill in a table and print it."""
+    for answer in answers:
+        cells = [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
+        if "set" in answer:
+            cells.append(", ".join(answer["set"]) or "no class")
+        if "none_of_these" in answer:
+            cells.append("none of these" if answer["none_of_these"] else "")
+        add_row(shown, answer["path"], *cells)
+    out().print(shown)
 
 
 def _write_csv(answers: list[dict[str, Any]]) -> None:

@@ -147,13 +147,7 @@ def train(
         warn(f"--template has no use: class names of {source} are not embedded here.")
     insight = checked(clf)
     clf.save(output, support=support)
-    if not support:
-        remark(
-            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
-        )
-    if report is not None:
-        with bar("Making the report") as progress:
-            clf.report(report, progress=progress)
+    _after_saving(clf, output, support, report)
     if as_json:
         where = {"report": report and str(report)}
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
@@ -161,6 +155,16 @@ def train(
     tell(clf, insight, output, to_tell)
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
+
+
+def _after_saving(clf: ImageClassifier, output: Path, support: bool, report: Path | None) -> None:
+    if not support:
+        remark(
+            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
+        )
+    if report is not None:
+        with bar("Making the report") as progress:
+            clf.report(report, progress=progress)
 
 
 def _method(name: str) -> type[FewShotClassifier]:

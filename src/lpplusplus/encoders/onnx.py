@@ -139,7 +139,7 @@ class OnnxEncoder(Encoder):
         return np.concatenate(parts)
 
 
-def _runtime() -> Any:
+def runtime() -> Any:
     """Import onnxruntime without its telemetry.
 
     From 1.29 on it reports the name and hashes of every model that is opened to its maker, and leaves an id of this
@@ -159,7 +159,7 @@ class Tower:
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
         from .onnx_folder import external_files
 
-        onnxruntime = _runtime()
+        onnxruntime = runtime()
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
         self._side_by_side = threads if small else 1
         self._at_once: int | None = PART if small else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,18 +108,15 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
     graph = model.graph
     stored = {one.name: one for one in graph.initializer}
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast" and node.input[0] in stored}
-    users: dict[str, int] = {}
-    for node in graph.node:
-        for name in node.input:
-            users[name] = users.get(name, 0) + 1
+    users = Counter(name for node in graph.node for name in node.input)
     added = []
     for node in [one for one in graph.node if one.op_type in HEAVY and len(one.input) > 1]:
         name = node.input[1]
         origin = casts[name].input[0] if name in casts else name
-        if origin not in stored or users[name] > 1 or users[origin] > 1:
+        if origin not in stored or max(users[name], users[origin]) > 1:
             continue
         weights = onnx.numpy_helper.to_array(stored[origin])
-        if weights.dtype.kind != "f" or weights.dtype == np.float64 or weights.size < SMALL:
+        if not _worth_it(weights):
             continue
         axis = _axis_of_outputs(node, weights.ndim)
         dtype = np.float32 if name in casts else weights.dtype
@@ -140,6 +138,10 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
     rest = list(graph.node)
     del graph.node[:]
     graph.node.extend([*added, *rest])
+
+
+def _worth_it(weights: np.ndarray[Any, Any]) -> bool:
+    return weights.dtype.kind == "f" and weights.dtype != np.float64 and weights.size >= SMALL
 
 
 def _axis_of_outputs(node: onnx.NodeProto, ndim: int) -> int:

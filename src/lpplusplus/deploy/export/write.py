@@ -17,6 +17,7 @@ from ..._core.base import FewShotClassifier
 from ..._core.files import atomic_write
 from ..._core.progress import Progress
 from ...encoders import Encoder
+from ...encoders.onnx import runtime
 from ...images.classifier import ImageClassifier
 from .graph import IR_VERSION, OPSET
 from .head import ExportError, head_model
@@ -166,8 +167,7 @@ def _serialised(model: onnx.ModelProto) -> bytes:
 
 def _difference(content: bytes, takes: str, images: ImageClassifier | None, method: FewShotClassifier) -> float:
     """The largest difference in probability between an export and what it was made from."""
-    import onnxruntime
-
+    onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -4,13 +4,16 @@ Needs numpy, Pillow and onnxruntime. Written by lpplusplus, and yours to change.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # Else onnxruntime tells its makers which models are opened.
+import onnxruntime
 
 MODEL = Path(__file__).with_suffix(".onnx")
 
