@@ -120,9 +120,24 @@ class TestHead:
         new = np.concatenate([rng.standard_normal((20, 12)), (1e25 if method.normalize else 1) * X[:1]]).astype(
             np.float32
         )
-        (ours,) = session(head_model(method, 17, 8)).run(None, {"embedding": new})
+        (ours,) = session(head_model(method, 17, 8)).run(["probabilities"], {"embedding": new})
         assert ours.dtype == np.float32
         np.testing.assert_allclose(ours, method.predict_proba(new), atol=3e-6)
+
+    @pytest.mark.parametrize("named", [True, False])
+    @pytest.mark.parametrize("opset", [17, 20])
+    def test_none_of_these(self, named, opset):
+        rng = np.random.default_rng(2)
+        text = rng.standard_normal((4, 12)).astype(np.float32)
+        y = np.repeat(np.arange(4), 6)
+        X = (2 * text[y] + rng.standard_normal((24, 12))).astype(np.float32)
+        probe = lpplusplus.LPPlusPlus().fit(X, y, text=text if named else None)
+        new = np.concatenate([X, rng.standard_normal((40, 12))]).astype(np.float32)
+        graph = session(head_model(probe, opset, 8))
+        scores, none = graph.run(["familiarity", "none_of_these"], {"embedding": new})
+        np.testing.assert_allclose(scores, probe.familiarity(new), atol=1e-3)
+        assert none.tolist() == probe.none_of_these(new, 0.05).tolist()
+        assert 0 < none.sum() < len(new)
 
     def test_a_method_of_patches_is_refused(self):
         method = lpplusplus.PLOT(encoder="open_clip:any/any")
@@ -223,7 +238,7 @@ class TestCommand:
         probe = lpplusplus.LPPlusPlus().fit(X, y)
         probe.save(tmp_path / "arrays.lpp")
         lpp("export", "arrays.lpp", "-o", "arrays.onnx", cwd=tmp_path)
-        (ours,) = session(tmp_path / "arrays.onnx").run(None, {"embedding": X})
+        (ours,) = session(tmp_path / "arrays.onnx").run(["probabilities"], {"embedding": X})
         np.testing.assert_allclose(ours, probe.predict_proba(X), atol=1e-6)
         assert "--int8 is for the weights of an encoder" in complaint(
             "export", "arrays.lpp", "-o", "arrays.onnx", "--int8", cwd=tmp_path
@@ -274,6 +289,7 @@ def test_the_small_program(trained, photos):
     for line, path, row in zip(done.stdout.splitlines(), photos, truth, strict=True):
         name, *answers = line.split("\t")
         assert name == str(path)
+        answers = [text for text in answers if text != "(none of these?)"]
         told = {text.rpartition(" ")[0]: float(text.rpartition(" ")[2]) for text in answers}
         assert told == pytest.approx(dict(zip(clf.classes_, row, strict=True)), abs=1e-4)
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .bench.app import app as bench
+from .check import check
 from .command import add_command, examples
 from .demo import demo
 from .embed import embed
@@ -17,6 +18,7 @@ from .inspect import inspect
 from .label_studio import label_studio
 from .predict import predict
 from .serve import serve
+from .suggest import suggest
 from .train import train
 
 app = typer.Typer(
@@ -46,8 +48,8 @@ def _options(
 
 
 _COMMANDS = (
-    demo, train, predict, evaluate, add, remove, rename, merge, embed, inspect, encoders, export, serve, push, pull,
-    label_studio,
+    demo, train, predict, evaluate, check, suggest, add, remove, rename, merge, embed, inspect, encoders,
+    export, serve, push, pull, label_studio,
 )  # fmt: skip
 for _function in _COMMANDS:
     add_command(app, _function, kept="embeddings" if _function is embed else "")

@@ -19,6 +19,7 @@ from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
+from .checking import Check, check
 from .doubts import Doubts
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
@@ -27,6 +28,7 @@ from .growing import Growing
 from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
 from .lesson import Lesson, kept_in
+from .suggesting import Suggestion, suggestions
 from .words import short
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
@@ -215,6 +217,39 @@ class ImageClassifier(Doubts, Growing):
             self.classifier_, lesson.support, lesson.text, lesson.validation, progress
         )
         return self.insight_
+
+    def check(self, progress: Progress | None = None) -> Check:
+        """Have I enough photos? What `look_into` finds, duplicates, and what to expect with 2 and 4 times as many.
+
+        Works on a trained and on a loaded classifier.
+        """
+        lesson = self._lesson()
+        if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
+            self.look_into(progress)
+        return check(self.classifier_, lesson, self.insight_, self.held_out_)
+
+    def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
+        """Which unlabelled photos to label next, the most useful first, with a guess and a reason each.
+
+        Balanced over the classes that they seem to be of, and unlike what is there. Photos that it was trained on are
+        left out.
+
+        Parameters
+        ----------
+        images
+            As in `predict`; or what `embed` returned.
+        count
+            How many.
+        """
+        found = images if isinstance(images, Embeddings) else self.embed(images)
+        fresh = found.subset([row for row, digest in enumerate(found.digests()) if digest not in self._seen])
+        labels = [str(label) for label in self.classes_.tolist()]
+        if hasattr(self, "support_"):
+            assert self.support_.labels is not None
+            there = np.array([labels.index(label) for label in self.support_.labels.tolist()], np.intp)
+            return suggestions(fresh, self.probabilities(fresh), labels, self.support_.rows, there, count)
+        none = np.empty((0, fresh.X.shape[2]), np.float32)
+        return suggestions(fresh, self.probabilities(fresh), labels, none, np.empty(0, np.intp), count)
 
     def report(
         self,

@@ -154,10 +154,10 @@ def examine(
         measured, held = "validation", validation
         seen = {row.tobytes() for row in support.rows}
         found["copies"] = sum(row.tobytes() in seen for row in held.rows)
-        said = _asked(model, held, classes)
+        said = asked(model, held, classes)
         if examples_alone is not None:
             examples_alone.fit(support.X, support.labels, classes=_present(support))
-            visual = _asked(examples_alone, held, classes)
+            visual = asked(examples_alone, held, classes)
     else:
         _, counts = np.unique(support.labels, return_counts=True)
         # A fold leaves one of a class's two examples, and folds of its own need two.
@@ -169,7 +169,7 @@ def examine(
     right = answers.right
     if text is not None:
         names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
-        by_names = Answers(held, _asked(names, held, classes), classes).right
+        by_names = Answers(held, asked(names, held, classes), classes).right
         found |= {"zero_shot_accuracy": float(by_names.mean()), "over_names": _lead(right, by_names)}
     if examples_alone is not None:
         alone = Answers(held, visual, classes).right
@@ -193,7 +193,7 @@ def _present(support: Embeddings) -> list[str]:
     return [label for label in support.classes if label in there]
 
 
-def _asked(model: FewShotClassifier, images: Embeddings, classes: list[str]) -> NDArray[np.float64]:
+def asked(model: FewShotClassifier, images: Embeddings, classes: list[str]) -> NDArray[np.float64]:
     """Probabilities of all classes, in their order; 0 for one that the model does not know."""
     known = [classes.index(str(label)) for label in model.classes_.tolist()]
     probabilities = np.zeros((len(images), len(classes)))
@@ -226,7 +226,7 @@ def _held_out(
                 part = clone(model).fit(
                     support.X[~held], y[~held], text=names, classes=classes if names is not None else _present(support)
                 )
-                said[number][held] = _asked(part, support.subset(held), classes)
+                said[number][held] = asked(part, support.subset(held), classes)
         if progress is not None:
             progress(fold + 1, FOLDS)
     return said
@@ -238,6 +238,11 @@ def folds_of(support: Embeddings) -> NDArray[np.intp]:
     position = {label: i for i, label in enumerate(support.classes)}
     indices = np.array([position[label] for label in support.labels.tolist()])
     return assign_folds(indices, FOLDS, np.random.default_rng(0))
+
+
+def suspicion(answers: Answers) -> NDArray[np.float64]:
+    """How unlikely each image's label is to a classifier that has not seen the image."""
+    return np.asarray(1 - answers.probabilities[np.arange(len(answers.images)), answers.truth])
 
 
 def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
@@ -256,7 +261,7 @@ def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     rows, best = np.arange(len(truth)), said.argmax(axis=1)
     own, other = said[rows, truth], said[rows, best]
     odd = np.flatnonzero(other >= LIKELIER * own)
-    order = odd[np.argsort(own[odd] - other[odd], kind="stable")][:most]
+    order = odd[np.argsort(-suspicion(answers)[odd], kind="stable")][:most]
     label = answers.classes
     paths = answers.images.paths
     return [Doubt(paths[i], label[truth[i]], label[best[i]], round(float(other[i]), 4)) for i in order]
@@ -298,9 +303,9 @@ def doubtful_names(
 
 
 def look_alikes(
-    rows: NDArray[np.float32], labels: NDArray[np.str_], paths: Sequence[str], most: int = 10
+    rows: NDArray[np.float32], labels: NDArray[np.str_], paths: Sequence[str], most: int = 10, *, within: bool = False
 ) -> list[Twins]:
-    """Pairs of images of different classes whose embeddings are almost the same, the closest first.
+    """Pairs of images of different classes, or `within` one, whose embeddings are almost the same, the closest first.
 
     Distances are compared with the mean distance of two images, since in some models all embeddings are close. With
     more than `FEW_ENOUGH` images nothing is compared.
@@ -315,7 +320,7 @@ def look_alikes(
     for low in range(0, len(F), height):
         likeness = 1 - (1 - F[low : low + height] @ F.T) / spread
         i, j = np.nonzero(likeness >= SAME_IMAGE)
-        apart = (i + low < j) & (labels[i + low] != labels[j])
+        apart = (i + low < j) & ((labels[i + low] == labels[j]) == within)
         i, j = i[apart], j[apart]
         closest = np.argsort(-likeness[i, j], kind="stable")[:most]
         found += [(float(likeness[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]

@@ -14,6 +14,7 @@ from ...methods.linear_adapter import LinearAdapter
 from ...methods.plot import PLOT
 from ...methods.prompt_learning.prompt_learner import PromptLearner
 from .graph import Graph
+from .none_of_these import add_none_of_these, threshold
 
 if TYPE_CHECKING:
     import onnx
@@ -30,29 +31,39 @@ def head_model(model: FewShotClassifier, opset: int, ir_version: int, dtype: Any
     """A graph from "embedding", (n, D) of type `dtype`, to "probabilities", (n, K) in single precision."""
     g = Graph("head_")
     x = g.input("embedding", dtype, ("n", model.n_features_in_))
-    g("Cast", probabilities(g, model, x), to=FLOAT, result="probabilities")
+    z = _logits(g, model, x)
+    g("Cast", g("Softmax", z, axis=1), to=FLOAT, result="probabilities")
     g.output("probabilities", np.float32, ("n", len(model.classes_)))
+    limit = threshold(model)
+    if limit is not None:
+        scaled = _ready(g, model, x)
+        add_none_of_these(g, model, _unit(g, scaled) if model.normalize else scaled, z, limit)
     return g.model(opset, ir_version)
 
 
 def probabilities(g: Graph, model: FewShotClassifier, x: str) -> str:
     """Add a fitted method to a graph: from embeddings of any precision to probabilities in that of the method."""
-    kind = type(model)
-    double = _array(model.coef_).dtype == np.float64
-    x = g("Cast", x, to=DOUBLE if double else FLOAT)
+    return g("Softmax", _logits(g, model, x), axis=1)
+
+
+def _ready(g: Graph, model: FewShotClassifier, x: str) -> str:
+    """Embeddings in the precision of the method."""
+    return g("Cast", x, to=DOUBLE if _array(model.coef_).dtype == np.float64 else FLOAT)
+
+
+def _logits(g: Graph, model: FewShotClassifier, x: str) -> str:
+    kind, x = type(model), _ready(g, model, x)
     if isinstance(model, CacheClassifier):
-        logits = _cache(g, model, x)
-    elif isinstance(model, LinearAdapter):
-        logits = _linear(g, _unit(g, _product(g, _unit(g, x), model.matrix_)), model.coef_)
-    elif isinstance(model, ClipAdapter):
-        logits = _clip_adapter(g, model, x)
-    elif isinstance(model, PromptLearner) and not isinstance(model, PLOT):
-        logits = _linear(g, _unit(g, x), model.coef_)
-    elif kind._logits is FewShotClassifier._logits:
-        logits = _linear(g, _unit(g, x) if model.normalize else x, model.coef_, model.intercept_)
-    else:
-        raise ExportError(f"{kind.__name__} cannot be exported: it needs more of an image than its embedding.")
-    return g("Softmax", logits, axis=1)
+        return _cache(g, model, x)
+    if isinstance(model, LinearAdapter):
+        return _linear(g, _unit(g, _product(g, _unit(g, x), model.matrix_)), model.coef_)
+    if isinstance(model, ClipAdapter):
+        return _clip_adapter(g, model, x)
+    if isinstance(model, PromptLearner) and not isinstance(model, PLOT):
+        return _linear(g, _unit(g, x), model.coef_)
+    if kind._logits is FewShotClassifier._logits:
+        return _linear(g, _unit(g, x) if model.normalize else x, model.coef_, model.intercept_)
+    raise ExportError(f"{kind.__name__} cannot be exported: it needs more of an image than its embedding.")
 
 
 def _cache(g: Graph, model: CacheClassifier, x: str) -> str:

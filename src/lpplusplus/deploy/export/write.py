@@ -21,6 +21,7 @@ from ...encoders.onnx import runtime
 from ...images.classifier import ImageClassifier
 from .graph import IR_VERSION, OPSET
 from .head import ExportError, head_model
+from .none_of_these import FALSE_ALARMS, threshold
 from .pixels import pixels_model
 from .tower import image_tower, in_eight_bits
 
@@ -144,6 +145,9 @@ def _metadata(method: FewShotClassifier, images: ImageClassifier | None) -> dict
         "method": type(method).__name__,
         "made_by": f"lpplusplus {__version__}",
     }
+    limit = threshold(method)
+    if limit is not None and np.isfinite(limit):
+        about["none_of_these"] = {"false_alarms": FALSE_ALARMS, "below": limit}
     if images is not None:
         about["names"] = list(images.names_)
         if images.origin_ is not None:

@@ -34,10 +34,13 @@ def main() -> None:
     """Print the three likeliest classes of each photo."""
     session = onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+    outputs = [one.name for one in session.get_outputs()]
     for path in sys.argv[1:] or sys.exit(__doc__):
-        (row,) = session.run(["probabilities"], {"image": read(path)})[0]
+        found = dict(zip(outputs, session.run(outputs, {"image": read(path)}), strict=True))
+        (row,) = found["probabilities"]
         best = row.argsort()[::-1][:3]
-        print(path, *(f"{classes[k]} {row[k]:.4f}" for k in best), sep="\t")
+        other = ["(none of these?)"] if found.get("none_of_these", [False])[0] else []
+        print(path, *(f"{classes[k]} {row[k]:.4f}" for k in best), *other, sep="\t")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,82 @@
+"""`lpp check`: have I enough photos, and which of them are doubtful?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import add_row, bar, out, percent, say, show_json, table
+from .options import AllowNetwork, Errors, Json, OnError, Report, Spec, check_report, report_skipped
+
+
+def check(
+    source: Annotated[
+        Path, typer.Argument(help="Photos, as `lpp train` takes them; or a classifier (.lpp).", show_default=False)
+    ],
+    encoder: Spec = None,
+    template: Annotated[
+        list[str] | None, typer.Option("--template", "-t", help='As in `lpp train`; by default "a photo of a {}."')
+    ] = None,
+    classes: Annotated[
+        Path | None, typer.Option("--classes", help="File with class names, one per line; or label, tab, name.")
+    ] = None,
+    report: Report = None,
+    allow_network: AllowNetwork = False,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+) -> None:
+    """Have I enough photos? Expected accuracy now, with twice and with four times as many; doubtful photos and names.
+
+    Examples
+    --------
+    lpp check photos/
+    lpp check birds.lpp --json
+    lpp check photos/ --report check.html
+    """
+    if report is not None:
+        check_report(report)
+    from .._core.model_file import is_classifier
+    from ..encoders.class_text import DEFAULT_TEMPLATE
+    from ..images.classifier import ImageClassifier
+    from ..images.sources.class_names import read_class_names
+    from ..images.words import advice, summary
+
+    skipped = []
+    if source.is_file() and is_classifier(source):
+        clf = ImageClassifier.load(source, encoder=encoder, allow_network=allow_network)
+    else:
+        clf = ImageClassifier(
+            encoder, template=template or DEFAULT_TEMPLATE, on_error=on_error.value, allow_network=allow_network
+        )
+        with bar("Embedding") as progress:
+            clf.progress = progress
+            clf.fit(source, names=None if classes is None else read_class_names(classes))
+        skipped = report_skipped(clf.support_.skipped)
+    with bar("Checking") as progress:
+        found = clf.check(progress)
+    if report is not None:
+        with bar("Making the report") as progress:
+            clf.report(report, progress=progress)
+    if as_json:
+        show_json(
+            {**found.as_dict(), "images": len(clf.support_), "skipped": skipped, "report": report and str(report)}
+        )
+        return
+    say("[bold]{}[/]: {} photos of {} classes", source, len(clf.support_), len(clf.classes_))
+    if found.expected:
+        shown = table("Of 100 new photos, how many would be right", "photos per class", "right", "with 95 % confidence",
+                      right=("photos per class", "right"))  # fmt: skip
+        for one in found.expected:
+            low, high = one.interval
+            add_row(shown, f"{one.photos:.0f}", percent(one.accuracy), f"{percent(low)} to {percent(high)}")
+        out().print(shown)
+    else:
+        say("Not measured: some class has too few photos to hold one back.")
+    for sentence in summary(found.insight):
+        say("{}", sentence)
+    for heading, about in advice(found.insight):
+        say("[bold]{}[/] {}", heading, about)
+    for twins in found.duplicates:
+        say("[bold]Almost the same photo twice in {}:[/] {} and {}", twins.first_label, twins.first, twins.second)
+    if report is not None:
+        say("written: [bold]{}[/]; open it in a browser", report)

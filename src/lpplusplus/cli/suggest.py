@@ -1,0 +1,70 @@
+"""`lpp suggest`: which photos to label next."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import add_row, bar, out, percent, say, show_json, table
+from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_writable, report_skipped
+
+
+def suggest(
+    model: Model,
+    source: Annotated[
+        Path, typer.Argument(help="Unlabelled photos: a folder, a zip file, a list.", show_default=False)
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many photos.")] = 20,
+    copy: Annotated[
+        Path | None,
+        typer.Option("--copy", help="Copy them to this new folder, in a folder per guess, for you to correct."),
+    ] = None,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
+    on_error: Errors = OnError.stop,
+    as_json: Json = False,
+) -> None:
+    """Choose the photos that are most worth labelling: balanced over the classes they seem to be of, and diverse.
+
+    Move wrong ones to the right folder, then `lpp add`.
+
+    Examples
+    --------
+    lpp suggest birds.lpp unlabelled/ --count 20
+    lpp suggest birds.lpp unlabelled/ --copy to_label/
+    """
+    if copy is not None:
+        if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
+            raise typer.BadParameter(f"{copy} is there already, and not empty: name a new folder.", param_hint="--copy")
+        check_writable(copy, "--copy")
+    from ..images.classifier import ImageClassifier
+
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
+    with bar("Embedding") as progress:
+        clf.progress = progress
+        found = clf.embed(source)
+    skipped = report_skipped(found.skipped)
+    chosen = clf.suggest(found, count)
+    copied = []
+    if copy is not None:
+        gone = [one.path for one in chosen if not Path(one.path).is_file()]
+        if gone:
+            raise ValueError(f"{gone[0]} is no file of its own (in an archive, or an embedding): unpack it first.")
+        for number, one in enumerate(chosen, 1):
+            label = one.guess.replace("/", "_").replace("\\", "_")
+            folder = copy / (f"_{label}" if label in (".", "..") else label)
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / f"{number:04d}_{Path(one.path).name}"
+            shutil.copyfile(one.path, target)
+            copied.append(str(target))
+    if as_json:
+        show_json({"suggestions": [one.as_dict() for one in chosen], "copied": copied, "skipped": skipped})
+        return
+    shown = table("", "photo", "guess", "sure", "why", right=("sure",))
+    for one in chosen:
+        add_row(shown, one.path, one.guess, percent(one.probability), one.reason)
+    out().print(shown)
+    if copied:
+        say("{} photos copied to [bold]{}[/]: move wrong ones to the right folder, then lpp add {} {}",
+            len(copied), copy, model, copy)  # fmt: skip

@@ -1,0 +1,63 @@
+"""None of these, as nodes behind the head: see `probe/none_of_these.py` for the score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core import backend
+from ..._core.base import FewShotClassifier
+from ...probe.estimator import LPPlusPlus
+from ...probe.none_of_these import familiarity, lowest_familiarity
+from .graph import Graph
+
+FALSE_ALARMS = 0.05
+"""The part of true class members that the output `none_of_these` may turn away."""
+
+
+def threshold(model: FewShotClassifier) -> float | None:
+    """The familiarity below which an image is none of the classes; None if the classifier does not know."""
+    if not isinstance(model, LPPlusPlus) or model.held_out_evidence_ is None:
+        return None
+    held_out = backend.to_numpy(model.held_out_evidence_)
+    return lowest_familiarity(backend.to_numpy(familiarity(held_out, held_out)), FALSE_ALARMS)
+
+
+def add_none_of_these(g: Graph, model: Any, f: str, logits: str, limit: float) -> None:
+    """Add the outputs "familiarity" and "none_of_these", both (n,), from scaled embeddings and their logits."""
+    f, z = (g("Cast", one, to=11) for one in (f, logits))
+    means, counts, scatter = (_double(part) for part in (model.class_means_, model.class_counts_, model.scatter_))
+    means, counts = means[counts > 0], counts[counts > 0]
+    inside, centres = g("MatMul", f, scatter.T.copy()), means @ scatter.T
+    products = g("Sub", g("MatMul", f, means.T.copy()), g("MatMul", inside, centres.T.copy()))
+    own = g("Sub", _sum(g, g("Mul", f, f)), _sum(g, g("Mul", inside, inside)))
+    theirs = ((means**2).sum(axis=1) - (centres**2).sum(axis=1))[None, :]
+    d = g("Add", g("Sub", own, g("Mul", products, np.float64(2))), theirs)
+    d = g("Mul", d, (counts / (counts + 1))[None, :])
+    nearness = g("Div", _max(g, g("Neg", d)), g("Div", _sum(g, d), np.float64(len(counts))))
+    seen = [g("Sub", _max(g, z), g("Div", _sum(g, z), np.float64(len(model.classes_)))), nearness]
+    if model.text_ is not None:
+        seen.append(_max(g, g("MatMul", f, _double(model.text_).T.copy())))
+    held_out = _double(model.held_out_evidence_)
+    spread = held_out.std(axis=0)
+    spread = np.where(spread > 0, spread, 1)
+    scaled = g("Div", g("Sub", g("Concat", *seen, axis=1), held_out.mean(axis=0)[None, :]), spread[None, :])
+    score = g("Div", g("ReduceSum", scaled, np.array([1]), keepdims=0), np.float64(len(seen)))
+    g("Cast", score, to=1, result="familiarity")
+    g("Less", score, np.float64(limit), result="none_of_these")
+    g.output("familiarity", np.float32, ("n",))
+    g.output("none_of_these", np.bool_, ("n",))
+
+
+def _max(g: Graph, x: str) -> str:
+    """(n, 1); not `ReduceMax`, whose axes are written in two ways in the versions of ONNX."""
+    return g("GatherElements", x, g("ArgMax", x, axis=1, keepdims=1), axis=1)
+
+
+def _sum(g: Graph, x: str) -> str:
+    return g("ReduceSum", x, np.array([1]), keepdims=1)
+
+
+def _double(part: Any) -> np.ndarray[Any, Any]:
+    return backend.to_numpy(part).astype(np.float64)

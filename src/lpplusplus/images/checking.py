@@ -1,0 +1,131 @@
+"""Have I enough photos? What was found out about a training, and what to expect with more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .._core.base import FewShotClassifier
+from .embeddings import Embeddings
+from .evaluation import Answers
+from .insight import FOLDS, Insight, Twins, asked, folds_of, look_alikes
+from .lesson import Lesson
+from .sources import sample_shots
+
+TIMES = (1, 2, 4)
+SLOPE, SPREAD = 0.5, 0.35
+"""Errors fall as a power of the number of photos: what is believed of its exponent before a photo is looked at."""
+FOLDED = 1.5
+"""How much more than that of independent answers the variance is: folds share photos, and another draw differs."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Accuracy on new photos, with so many times as many photos to learn from."""
+
+    times: int
+    photos: float
+    """Per class."""
+    accuracy: float
+    interval: tuple[float, float]
+    """Where it lies, with 95 % confidence."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `ImageClassifier.check` found: what training found, what to expect, and duplicates within a class."""
+
+    insight: Insight
+    expected: list[Expectation] = field(default_factory=list)
+    duplicates: list[Twins] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return {**self.insight.as_dict(), "expected": [asdict(one) for one in self.expected],
+                "duplicates": [asdict(one) for one in self.duplicates]}  # fmt: skip
+
+
+def check(model: FewShotClassifier, lesson: Lesson, insight: Insight, held: Answers | None) -> Check:
+    """Everything; `insight` and `held` are what `examine` returned."""
+    support = lesson.support
+    assert support.labels is not None
+    same = look_alikes(support.rows, support.labels, support.paths, within=True)
+    if held is None:
+        return Check(insight, [], same)
+    full = ~held.right
+    now = len(support) / max(1, len(set(support.labels.tolist())))
+    at_full = now if lesson.validation is not None else now * (1 - 1 / FOLDS)
+    less, at_less = _with_less(model, lesson, held)
+    return Check(insight, expectations(full, at_full, less, at_less, now), same)
+
+
+def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple[NDArray[np.bool_], float]:
+    """Which held-out images are wrong with half as many photos, and how many photos per class that was."""
+    support, text, classes = lesson.support, lesson.text, held.classes
+    assert support.labels is not None
+    wrong, used = np.zeros(len(held.images), bool), []
+    folds = np.zeros(0) if lesson.validation is not None else folds_of(support)
+    parts: Sequence[Any] = range(FOLDS) if lesson.validation is None else [None]
+    for part in parts:
+        rest = support if part is None else support.subset(folds != part)
+        rows: Any = slice(None) if part is None else folds == part
+        if part is not None and not rows.any():
+            continue
+        assert rest.labels is not None
+        shots = max(1, int(np.median(np.unique(rest.labels, return_counts=True)[1])) // 2)
+        chosen = rest.subset(sample_shots(rest.labels, shots, 0, allow_fewer=True))
+        assert chosen.labels is not None
+        known = classes if text is not None else sorted(set(chosen.labels.tolist()))
+        fitted = clone(model).fit(chosen.X, chosen.labels, text=text, classes=known)
+        images: Embeddings = held.images.subset(rows)
+        wrong[rows] = ~Answers(images, asked(fitted, images, classes), classes).right
+        used.append(len(chosen) / len(set(chosen.labels.tolist())))
+    return wrong, float(np.mean(used))
+
+
+def expectations(
+    full: NDArray[np.bool_], at_full: float, less: NDArray[np.bool_], at_less: float, now: float
+) -> list[Expectation]:
+    """Accuracy to expect with 1, 2 and 4 times the photos.
+
+    The error is taken for a power of the number of photos. Its exponent is what two measurements say of it, weighed
+    against what is usual; the interval has the error of both, and grows with the way that is extrapolated.
+
+    Parameters
+    ----------
+    full, less
+        Which held-out images were wrong, with all and with fewer photos.
+    at_full, at_less
+        Photos per class in each.
+    now
+        Photos per class that there are.
+
+    Examples
+    --------
+    >>> wrong, more = np.arange(100) < 8, np.arange(100) < 12
+    >>> [round(one.accuracy, 2) for one in expectations(wrong, 6.0, more, 3.0, 8.0)]
+    [0.93, 0.95, 0.97]
+    """
+    n, a, b = len(full), full.sum() + 0.5, less.sum() + 0.5
+    level, noise = np.log(max(full.sum(), 0.5) / n), FOLDED * (1 - full.mean()) / a
+    slope, doubt = SLOPE, SPREAD**2
+    if at_full > at_less:
+        way = np.log(at_full / at_less)
+        seen = np.log(b / a) / way
+        unsure = max(1 / a + 1 / b - 2 * (full & less).sum() / (a * b), 1 / (n + 1)) / way**2
+        slope = (SLOPE / doubt + seen / unsure) / (1 / doubt + 1 / unsure)
+        doubt = 1 / (1 / doubt + 1 / unsure)
+    slope = max(0.0, float(slope))
+    found = []
+    for times in TIMES:
+        ahead = np.log(times * now / at_full)
+        error = level - slope * ahead
+        half = 1.96 * np.sqrt(noise + ahead**2 * doubt)
+        low, best, high = (float(1 - min(1.0, np.exp(error + way))) for way in (half, 0.0, -half))
+        found.append(Expectation(times, times * now, best, (low, high)))
+    return found

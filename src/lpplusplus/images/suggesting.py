@@ -1,0 +1,102 @@
+"""Which photos to label next: balanced over the classes that they seem to be of, and unlike what is there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.backend import unit_rows
+from .embeddings import Embeddings
+
+SURE = 0.9
+"""Probability from which a guess is called likely."""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A photo worth labelling."""
+
+    path: str
+    guess: str
+    probability: float
+    second: str
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return asdict(self)
+
+
+def choose(
+    rows: NDArray[Any],
+    probabilities: NDArray[Any],
+    labelled: NDArray[Any],
+    labels: NDArray[np.intp],
+    count: int,
+) -> list[int]:
+    """Rows to label next, the most useful first.
+
+    The class that would have the fewest photos, counting guesses, comes next; a class that nobody guesses has none to
+    give. Of its photos the one is taken that lies farthest from all that are labelled or chosen, weighed by how typical
+    it is: far from everything are also photos of nothing. Plain uncertainty would unbalance the classes, which makes it
+    worse than chance on embeddings like CLIP's.
+
+    Parameters
+    ----------
+    rows
+        (n, D) embeddings to choose from.
+    probabilities
+        (n, K) of each class.
+    labelled, labels
+        Embeddings and class positions of the labelled photos; there may be none.
+    count
+        How many to choose.
+    """
+    F = np.asarray(unit_rows(np.asarray(rows, np.float32)))
+    guess = probabilities.argmax(axis=1)
+    have = np.bincount(labels, minlength=probabilities.shape[1]).astype(float)
+    typical = F @ F.mean(axis=0)
+    nearest = np.full(len(F), -1.0)
+    if len(labelled):
+        nearest = (F @ np.asarray(unit_rows(np.asarray(labelled, np.float32))).T).max(axis=1)
+    for k in np.unique(guess):
+        own = guess == k
+        typical[own] = F[own] @ F[own].mean(axis=0)
+    free = np.ones(len(F), bool)
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(F)):
+        left = np.unique(guess[free])
+        wanted = left[np.argmin(have[left])]
+        candidates = np.flatnonzero(free & (guess == wanted))
+        best = int(candidates[np.argmax(typical[candidates] - nearest[candidates])])
+        chosen.append(best)
+        free[best] = False
+        have[wanted] += 1
+        nearest = np.maximum(nearest, F @ F[best])
+    return chosen
+
+
+def suggestions(
+    found: Embeddings,
+    probabilities: NDArray[Any],
+    classes: list[str],
+    labelled: NDArray[Any],
+    labels: NDArray[np.intp],
+    count: int,
+) -> list[Suggestion]:
+    """The choice of `choose`, with guesses and reasons."""
+    if not len(found):
+        return []
+    told = []
+    have = np.bincount(labels, minlength=len(classes))
+    for row in choose(found.rows, probabilities, labelled, labels, count):
+        first, second = np.argsort(-probabilities[row], kind="stable")[:2]
+        chance = float(probabilities[row, first])
+        why = f"{classes[first]} has {have[first]} photo{'' if have[first] == 1 else 's'}"
+        why += "" if chance >= SURE else f"; it may be {classes[second]}"
+        have[first] += 1
+        told.append(Suggestion(found.paths[row], classes[first], round(chance, 4), classes[second], why))
+    return told
