@@ -146,7 +146,9 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
     weights = None if roots is None else roots**2
     extra = {} if weights is None else {"weights": weights}
-    counts, beaten = xp.bincount(y, minlength=n_classes, **extra), backend.zeros(F, (n_classes, 1))
+    counts = xp.bincount(y, minlength=n_classes, **extra)
+    counts = (1 + 1e-6) * backend.cast(counts, F.dtype)  # Ties must not hang on the rounding of a root's square.
+    beaten = backend.zeros(F, (n_classes, 1))
     if float(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
         return text
     height = rows_per_chunk(n_classes)
@@ -158,7 +160,7 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
         if weights is not None:
             worse = worse * weights[low : low + height]
         beaten = beaten + backend.sum_by_class(worse[:, None], labels, n_classes)
-    limit = RANDOM_NAME * (n_classes - 1) * backend.cast(counts, F.dtype)
+    limit = RANDOM_NAME * (n_classes - 1) * counts
     doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
     return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text
 
