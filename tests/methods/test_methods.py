@@ -89,7 +89,9 @@ def test_one_file_per_method():
 def test_check_estimator(name):
     """Nothing excluded, nothing expected to fail."""
     results = check_estimator(fresh(name))
-    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+    failed = [r for r in results if r["status"] != "passed"]
+    # Array-API checks run only where the environment enables them; see test_torch.
+    assert all(r["check_name"].startswith("check_array_api_") and r["status"] == "skipped" for r in failed), failed
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -243,6 +243,8 @@ class ImageClassifier(Doubts, Growing):
         """
         found = images if isinstance(images, Embeddings) else self.embed(images)
         fresh = found.subset([row for row, digest in enumerate(found.digests()) if digest not in self._seen])
+        if not len(fresh):
+            return []
         labels = [str(label) for label in self.classes_.tolist()]
         if hasattr(self, "support_"):
             assert self.support_.labels is not None

@@ -88,8 +88,6 @@ def suggestions(
     count: int,
 ) -> list[Suggestion]:
     """The choice of `choose`, with guesses and reasons."""
-    if not len(found):
-        return []
     told = []
     have = np.bincount(labels, minlength=len(classes))
     for row in choose(found.rows, probabilities, labelled, labels, count):
