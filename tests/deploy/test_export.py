@@ -188,6 +188,19 @@ class TestFile:
         eight = np.concatenate([session(tmp_path / "birds.onnx").run(None, {"image": one})[0] for one in photos])
         assert np.abs(eight - clf.predict_proba([Image.fromarray(one) for one in photos])).max() < 0.1
 
+    def test_eight_bits_are_widened_once(self, trained, tmp_path):
+        """By onnxruntime when it opens the file: what it then runs for each photo has no weights in bytes left."""
+        export_onnx(trained[0], tmp_path / "birds.onnx", int8=True)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level, options.optimized_model_filepath = 3, str(tmp_path / "opened.onnx")
+        onnxruntime.InferenceSession(tmp_path / "birds.onnx", options, providers=["CPUExecutionProvider"])
+
+        def in_bytes(name):
+            return sum(one.data_type == onnx.TensorProto.INT8 for one in onnx.load(tmp_path / name).graph.initializer)
+
+        assert in_bytes("birds.onnx") > 0
+        assert in_bytes("opened.onnx") == 0
+
     @pytest.mark.parametrize("arch", ["lpp-tiny-vit", "lpp-tiny-rn50"])
     @pytest.mark.parametrize("int8", [False, True])
     def test_a_model_of_open_clip(self, arch, int8, tmp_path):
