@@ -27,9 +27,9 @@ def lpp_lines():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with photos/, test/ and new/, and a hub's cache that holds a model under the name README uses."""
+    """A folder with photos/, test/, more/, unlabelled/ and new/, and a hub's cache with a model."""
     folder = tmp_path_factory.mktemp("reader")
-    for name, seed in (("photos", 1), ("test", 2)):
+    for seed, name in enumerate(("photos", "test", "more", "unlabelled"), 1):
         write_demo(folder / name, 3, seed=seed)
     (folder / "new").mkdir()
     for number, picture in enumerate(sorted((folder / "test").glob("*/0000.jpg"))[:3]):
@@ -52,7 +52,8 @@ def run(command, place):
 def test_every_command_line(place):
     lines = lpp_lines()
     assert [line.split()[1] for line in lines] == [
-        "train", "predict", "evaluate", "inspect", "encoders", "embed", "train"]  # fmt: skip
+        "train", "predict", "predict", "evaluate", "add", "check", "suggest", "inspect", "export", "encoders", "embed",
+        "train"]  # fmt: skip
     for line in lines:
         words = shlex.split(line)[1:]
         expanded = [path for word in words for path in (sorted(map(str, place.glob(word))) if "*" in word else [word])]

@@ -176,7 +176,8 @@ def torture(killer, name, case, count):
 
 def batches(count, names):
     """Commands in turn with numbers of kills, so that a run that is stopped has some of each."""
-    left = {name: max(1, round(SHARES[name] * count)) for name in names}
+    whole = sum(SHARES[name] for name in names)
+    left = {name: max(1, round(SHARES[name] / whole * count)) for name in names}
     while any(left.values()):
         for name in names:
             some = min(left[name], 20)

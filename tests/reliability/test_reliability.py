@@ -162,12 +162,12 @@ def test_writes_that_fail(arguments):
 
 
 @LINUX
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(count):
     few = ("--commands", "train,bench run") if count < 100 else ()
     results = program("kills", "--count", str(count), *few)
     assert [result["wrong"] for result in results] == [[]] * len(results)
-    assert sum(result["kills"] for result in results) >= (count if not few else 9)
+    assert sum(result["kills"] for result in results) >= count
     assert sum(result["let through"] for result in results) > 0
 
 

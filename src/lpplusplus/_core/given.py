@@ -19,7 +19,7 @@ class Given:
     """Arguments of `fit`: copies, in the precision that they had."""
 
     X: Array
-    """(N, D) embeddings, or (N, V, D) of V views."""
+    """(N, D) embeddings, or (N, V, D) of V views; with places, one axis more before the last."""
     y: np.ndarray[Any, Any]
     """(N,) labels."""
     text: Array | list[Array] | None = None
@@ -143,7 +143,8 @@ def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
     whole = name in ("y", "y_val", "prompts")
     if value.dtype not in (("int64",) if whole else PRECISIONS):
         raise ValueError(f"{name} has entries of type {value.dtype}")
-    if name in ("X", "text", "X_val") and (value.ndim not in (2, 3) or value.shape[-1] != dim):
+    most = {"X": 4, "X_val": 4, "text": 3}.get(name)  # Views of an image, and places in a view.
+    if most and (not 2 <= value.ndim <= most or value.shape[-1] != dim):
         raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
 
 

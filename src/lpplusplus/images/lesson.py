@@ -263,7 +263,7 @@ def kept_in(
         return None
 
     def images(X: NDArray[Any], labels: Any, paths: list[str]) -> Embeddings:
-        if len(paths) != len(X) or not all(isinstance(path, str) for path in paths):
+        if len(paths) != len(X) or X.ndim > 3 or not all(isinstance(path, str) for path in paths):
             raise ValueError("paths are not those of the images")
         rows = X if X.ndim == 3 else X[:, None]
         return Embeddings(rows, labels.astype(np.str_), paths, tuple(classes), names, origin)

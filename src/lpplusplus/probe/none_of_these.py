@@ -68,7 +68,8 @@ class Neighbourhood:
         d = squares[:, None] - 2 * (F @ means.T - inside @ centres.T)
         d = d + (backend.squared_lengths(means) - backend.squared_lengths(centres))[None, :]
         d = (d * (counts / (counts + 1)))[:, counts > 0]
-        return -xp.min(d, axis=1) / xp.mean(d, axis=1)
+        mean = xp.mean(d, axis=1)
+        return -xp.min(d, axis=1) / (mean + (mean == 0))  # 0 where all images are the same one.
 
 
 def evidence(logits: Array, nearness: Array, names: Array | None) -> Array:
