@@ -3,6 +3,7 @@
 A fuzzer that flips bits only ever meets the checksum. These take a file apart, change a part and seal it again.
 """
 
+import copy
 import io
 import json
 import struct
@@ -22,7 +23,7 @@ ODD = [
 def deep(rng):
     """A value nested deeper than Python's stack, now and then; else an odd one."""
     if rng.random() > 0.01:
-        return rng.choice(ODD)
+        return copy.deepcopy(rng.choice(ODD))  # Else a later change would change the list of odd values itself.
     value = []
     for _ in range(rng.choice((50, 900))):
         value = [value]
