@@ -1,1 +1,1 @@
-"""`lpp app`: a page on this machine where a person builds, corrects and exports a classifier."""
+"""A page on this machine: drop photos, name classes, watch it learn."""
