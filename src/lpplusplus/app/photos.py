@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import secrets
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -146,9 +148,11 @@ def thumbnail(project: Project, path: Path, size: int) -> bytes:
         return _jpeg(_small(read_bytes(cached, LIMITS), cached, size), 80)
     except ImageError:
         picture = _small(read_bytes(path, LIMITS), path, size)
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(cached) as file:
-        file.write(_jpeg(picture, 90))
+    with suppress(OSError):  # A full disk keeps nobody from looking.
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = cached.with_suffix(f".{secrets.token_hex(4)}")  # Not waiting for the disk: a damaged one is made again.
+        fresh.write_bytes(_jpeg(picture, 90))
+        fresh.replace(cached)
     return _jpeg(picture, 80)
 
 
