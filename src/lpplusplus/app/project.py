@@ -261,7 +261,7 @@ class Project:
         folder.mkdir(exist_ok=True)
         return folder / secrets.token_hex(8)
 
-    def set(self, **settings: Any) -> None:
+    def keep(self, **settings: Any) -> None:
         """Keep settings."""
         with self._lock:
             self.settings |= settings
