@@ -317,7 +317,7 @@ def test_unsorted_is_an_ordinary_class_elsewhere(tmp_path):
 
 
 def test_settings_stay_and_damage_is_no_harm(project):
-    project.set(encoder="clip")
+    project.keep(encoder="clip")
     project.close()
     with Project(project.root) as again:
         assert again.settings["encoder"] == "clip"

@@ -19,7 +19,7 @@ import secrets
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -145,7 +145,11 @@ class Project:
     # What is there
 
     def listing(self) -> Listing:
-        """All photos, in the order in which `lpp train` takes them."""
+        """All photos, in the order in which `lpp train` takes them; never in the midst of a change of ours."""
+        with self._lock:
+            return self._listing()
+
+    def _listing(self) -> Listing:
         classes: dict[str, tuple[Photo, ...]] = {}
         folders, loose = _read(self.root, "")
         unsorted = list(loose)
@@ -261,7 +265,7 @@ class Project:
         folder.mkdir(exist_ok=True)
         return folder / secrets.token_hex(8)
 
-    def set(self, **settings: Any) -> None:
+    def keep(self, **settings: Any) -> None:
         """Keep settings."""
         with self._lock:
             self.settings |= settings
@@ -367,8 +371,9 @@ def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
                 elif entry.is_file(follow_symlinks=False) and readable(os.path.splitext(entry.name)[1]):
-                    status = entry.stat(follow_symlinks=False)
-                    photos.append(Photo(prefix + entry.name, status.st_size, status.st_mtime_ns, status.st_ino))
+                    with suppress(FileNotFoundError):  # Gone meanwhile.
+                        status = entry.stat(follow_symlinks=False)
+                        photos.append(Photo(prefix + entry.name, status.st_size, status.st_mtime_ns, status.st_ino))
     except OSError:  # Gone meanwhile, or not ours to read.
         return [], []
     return sorted(folders), sorted(photos)
