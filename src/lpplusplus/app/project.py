@@ -95,9 +95,9 @@ class Project:
             raise ProjectError(f"{self.root} is a file: name a folder.")
         try:
             for folder in (self.hidden, self.root / UNSORTED):
-                if folder.is_symlink():
-                    raise ProjectError(f"{folder} is a link, which no project has: remove it.")
+                _refuse_links([folder])
                 folder.mkdir(parents=True, exist_ok=True)
+            _refuse_links([*self.hidden.glob("*"), *self.hidden.glob("*/*")])  # We write there.
             self._open.enter_context(exclusive(self.hidden))
         except StoreError:
             raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
@@ -354,6 +354,12 @@ def safe_name(name: str) -> str:
         stem, suffix = name, ".jpg"
     stem = stem.strip(" .")[: LONGEST_NAME - len(suffix)] or "photo"
     return f"photo-{stem}{suffix}" if _RESERVED.fullmatch(stem) else f"{stem}{suffix}"
+
+
+def _refuse_links(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_symlink():
+            raise ProjectError(f"{path} is a link, which no project has: remove it.")
 
 
 def _drive(part: str) -> bool:
