@@ -1,0 +1,78 @@
+"""A real `lpp app` in a process of its own, and a real browser in front of it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
+)  # fmt: skip
+SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "photos"
+
+
+def need_browser():
+    """Skip, saying why, where no browser can be driven."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+
+
+@contextmanager
+def running(folder, *options, **environment):
+    """`lpp app` on a folder; gives the address with its token, and the process."""
+    command = [sys.executable, "-m", "lpplusplus", "app", str(folder), "--no-open", "--json", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    try:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        yield json.loads(line)["address"], process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+@contextmanager
+def browser():
+    """Chromium, and a list of every address that it asked for."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=list(ARGUMENTS))
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+@contextmanager
+def page(chromium, address, **options):
+    """A tab in a browser profile of its own; every message of its console and every request is noted."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
+    tab = context.new_page()
+    tab.requested, tab.said = [], []
+    tab.on("request", lambda request: tab.requested.append(request.url))
+    tab.on("console", lambda message: tab.said.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: tab.said.append(str(error)))
+    tab.set_default_timeout(60_000)
+    tab.goto(address)
+    try:
+        yield tab
+    finally:
+        context.close()
