@@ -227,6 +227,16 @@ def test_names_that_cannot_be_told_apart_are_a_problem_not_an_end(project):
         assert settled(learner).problem is None
 
 
+def test_none_of_these(project):
+    fill(project.root, per_class=8, unsorted=0)
+    with Learner(project) as learner:
+        settled(learner)
+        assert ask(learner, picture("blue", 5)).none is False
+        rng = np.random.default_rng(0)
+        chess = Image.fromarray(255 * rng.integers(0, 2, (6, 6), dtype=np.uint8)).resize((200, 200), 0).convert("RGB")
+        assert ask(learner, chess).none is True
+
+
 def test_answers_are_those_of_the_snapshot(project):
     fill(project.root, unsorted=0)
     with Learner(project) as learner:

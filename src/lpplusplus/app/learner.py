@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
+from ..deploy.export.none_of_these import FALSE_ALARMS, threshold
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
 from ..encoders.pixels.decoding import open_image
@@ -346,16 +347,15 @@ def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
     (chances,) = np.asarray(now.model.predict_proba(rows))
     order = np.argsort(-chances, kind="stable")
     answers = tuple((now.labels[i], float(chances[i])) for i in order)
-    none, nearest = None, ()
+    none: bool | None = None
+    nearest: tuple[str, ...] = ()
     if now.classifier is not None:
         support = now.classifier.support_
         likeness = np.asarray(unit_rows(support.rows)) @ np.asarray(unit_rows(rows))[0]
         nearest = tuple(support.paths[i] for i in np.argsort(-likeness, kind="stable")[:NEAREST])
-        if isinstance(now.model, LPPlusPlus):
-            try:
-                none = bool(np.asarray(now.model.none_of_these(rows))[0])
-            except ValueError:  # Too few photos to tell.
-                none = None
+        limit = threshold(now.model)
+        if isinstance(now.model, LPPlusPlus) and limit is not None and np.isfinite(limit):
+            none = bool(np.asarray(now.model.none_of_these(rows, FALSE_ALARMS))[0])
     return Reply(answers, none, nearest)
 
 
