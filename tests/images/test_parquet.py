@@ -216,10 +216,10 @@ def test_what_is_wrong_with_a_data_set_is_said(embedded, tmp_path):
     index, part = tmp_path / "features" / "_index.json", tmp_path / "features" / "part-000001.parquet"
     said, content = index.read_text(), part.read_bytes()
     part.write_bytes(content[:-100])
-    with pytest.raises(SourceError, match="part-000001.parquet is damaged"):
+    with pytest.raises(SourceError, match=r"part-000001\.parquet is damaged"):
         read_parquet(tmp_path / "features")
     part.unlink()
-    with pytest.raises(StoreError, match="part-000001.parquet is missing"):
+    with pytest.raises(StoreError, match=r"part-000001\.parquet is missing"):
         read_parquet(tmp_path / "features")
     part.write_bytes((tmp_path / "features" / "part-000002.parquet").read_bytes())
     with pytest.raises(StoreError, match="2 rows instead of 5"):
