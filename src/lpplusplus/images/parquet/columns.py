@@ -107,9 +107,10 @@ def rows_of(column: Any, width: int | None, where: str, first: int) -> NDArray[n
     if values.null_count:
         raise SourceError(f"{where}: an embedding has empty places: write NaN-free numbers.")
     numbers = values.to_numpy(zero_copy_only=False)
+    if width is None:
+        width = len(column[0]) if len(column) else 0
     if not hasattr(column.type, "list_size"):
         lengths = np.diff(column.offsets.to_numpy())
-        width = width if width is not None else int(lengths[0]) if len(lengths) else 0
         if (lengths != width).any():
             row = first + int((lengths != width).argmax())
             raise SourceError(f"{where}: row {row} has {int(lengths[row - first])} numbers, others have {width}.")
