@@ -40,6 +40,12 @@ def project(tmp_path):
         yield opened
 
 
+def ask(learner, photo):
+    path = learner.project.incoming()
+    photo.save(path, "PNG")
+    return answered(learner.snapshot, learner.embed_file(path))
+
+
 def settled(learner):
     learner.look()
     assert learner.wait(PATIENCE), learner.snapshot
@@ -54,7 +60,7 @@ def test_from_names_to_photos_to_measures(project):
         now = settled(learner)
         assert now.classifier is None
         assert now.labels == ("blue square", "green square", "red square")
-        reply = learner.reply(picture("red", 1))
+        reply = ask(learner, picture("red", 1))
         assert reply.none is None
         assert sum(chance for _, chance in reply.answers) == pytest.approx(1)
         fill(project.root)
@@ -66,7 +72,7 @@ def test_from_names_to_photos_to_measures(project):
         assert now.curve[0][-1] == 3
         assert {one.path for one in now.suggested} == {f"unsorted/{c}{i}.png" for c in COLOURS for i in range(3)}
         assert all(one.guess.split()[0] in one.path for one in now.suggested)
-        reply = learner.reply(picture("blue", 5))
+        reply = ask(learner, picture("blue", 5))
         assert reply.answers[0][0] == "blue square"
         assert reply.nearest[0].startswith("blue square/")
         assert reply.none is False
@@ -167,7 +173,7 @@ def test_a_class_without_photos_is_known_by_its_name(project):
     with Learner(project) as learner:
         now = settled(learner)
         assert now.labels[-1] == "yellow square"
-        assert len(learner.reply(picture("red", 3)).answers) == 4
+        assert len(ask(learner, picture("red", 3)).answers) == 4
 
 
 def test_cancel_stops_and_a_change_goes_on(project):

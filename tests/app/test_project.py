@@ -290,6 +290,13 @@ def test_changes_on_disk_are_noticed(project):
     assert project.photos("robin") == ["robin/2.png", "robin/loose.png", "robin/o.png"]
 
 
+def test_names_that_are_no_text_are_left_out(project):
+    os.mkdir(os.fsencode(project.root) + b"/\xff")
+    photo(project.root / "robin" / "3.png").rename(os.fsdecode(os.fsencode(project.root) + b"/robin/\xfe.png"))
+    assert project.classes() == ["robin", "wren"]
+    assert len(project.photos("robin")) == 2
+
+
 def test_undo_leaves_alone_what_was_moved_by_hand(project):
     project.move(["robin/1.png", "robin/2.png"], "wren")
     os.unlink(project.root / "wren" / "2.png")

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 import lpplusplus
-from browsing import chromium, web_files
+from browsing import browser, web_files
 from commands import ask, complaint, lpp, usage
 from helpers import shared_data
 from lpplusplus.deploy.export.head import ExportError, head_model
@@ -330,8 +330,8 @@ def page(trained, tmp_path_factory):
         shutil.copy(file, web)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=web))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with chromium() as browser:
-        tab = browser.new_page(viewport={"width": 390, "height": 844})
+    with browser() as chromium:
+        tab = chromium.new_page(viewport={"width": 390, "height": 844})
         tab.asked = []
         tab.on("request", lambda request: tab.asked.append(request.url))
         tab.goto(f"http://127.0.0.1:{server.server_port}/birds.html")

@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
+from ..encoders.pixels.decoding import open_image
 from ..images.checking import Check
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
@@ -31,6 +32,7 @@ from ..images.sources.class_names import check_names, prompt_names
 from ..images.suggesting import Suggestion, suggestions
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
+from .photos import LIMITS
 from .project import Listing, Photo, Project
 from .rows import Rows
 
@@ -180,12 +182,10 @@ class Learner:
         with self._wake:
             return self._wake.wait_for(lambda: self._done == self._wanted or self._stopping, timeout)
 
-    def reply(self, picture: Image.Image) -> Reply | None:
-        """What the present classifier says of a photo; None if there is none."""
-        rows, now = self._rows, self.snapshot
-        if rows is None or now.model is None:
-            return None
-        return answered(now, rows.encoder.encode_images([picture]))
+    def embed_file(self, path: Path) -> NDArray[np.float32] | None:
+        """The embedding of a photo that is not in the project, (1, D); None before the encoder is open."""
+        rows = self._rows
+        return None if rows is None else rows.encoder.encode_images([open_image(path, LIMITS)])
 
     # The thread
 

@@ -372,7 +372,7 @@ def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
     try:
         with os.scandir(folder) as scan:
             for entry in scan:
-                if entry.name.startswith("."):
+                if entry.name.startswith(".") or not _is_text(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
@@ -383,6 +383,15 @@ def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
     except OSError:  # Gone meanwhile, or not ours to read.
         return [], []
     return sorted(folders), sorted(photos)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be shown and sent; on disk it may be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[Photo]:
