@@ -62,10 +62,12 @@ def picture(photo: Photo | None, size: int = 160, alt: str = "") -> Markup:
     return h("img", src=address(photo, size), alt=alt, loading="lazy", decoding="async", draggable="false")
 
 
-def thumb(photo: Photo, number: str = "") -> Markup:
-    """A photo that can be opened, dragged, and moved with the keyboard."""
+def thumb(photo: Photo, note: str = "", *, bad: bool = False) -> Markup:
+    """A photo that can be opened, dragged, and moved with the keyboard; `bad` if it cannot be read."""
     return h(
-        "button", picture(photo), number and h("span", number, class_="note"),
+        "button",
+        h("span", "?", class_="unreadable", aria_hidden="true") if bad else picture(photo),
+        note and h("span", note, class_="note"),
         type="button", class_="photo", draggable="true", data_do="open", data_photo=photo.path, data_key=photo.path,
         aria_label=photo.path,
     )  # fmt: skip

@@ -60,10 +60,10 @@ def _skeleton(desk: Desk) -> Markup:
     return Markup("").join([
         h("a", say("skip"), href="#view", class_="skip"),
         h("header", h("h1", desk.project.root.name), h("div", id="tabs", role="tablist", aria_label=say("main_tabs")),
-          class_="top"),
+          class_="head"),
         h("div", id="status", role="status", aria_live="polite"),
         h("div", id="uploads", role="status", aria_live="polite"),
-        h("main", id="view", role="tabpanel", tabindex="-1", aria_labelledby="tab-classes"),
+        h("div", id="view", role="tabpanel", tabindex="-1", aria_labelledby="tab-classes"),
         h("dialog", h("div", id="dialog"), id="photo-dialog", aria_labelledby="dialog-title"),
         h("dialog", id="webcam-dialog", aria_label=say("webcam")),
         h("div", id="messages", role="status", aria_live="polite"),

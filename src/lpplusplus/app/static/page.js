@@ -7,6 +7,7 @@
   const ask = (what, about = {}) => emitEvent("lpp", { do: what, ...about });
 
   // Showing: only what differs is changed, so that focus, scrolling and loaded photos stay.
+  let shown = null;
   function put(slots, place, tab, told) {
     for (const [id, html] of Object.entries(slots)) {
       const wanted = document.createElement("template");
@@ -14,6 +15,8 @@
       sync($(id), wanted.content);
     }
     $("view").setAttribute("aria-labelledby", `tab-${tab}`);
+    if (shown !== tab && shown !== null) scrollTo(0, 0);
+    shown = tab;
     if (place !== undefined) history.replaceState(null, "", `#${place}`);
     if ("dialog" in slots) toggle($("photo-dialog"), slots.dialog !== "");
     const renaming = document.querySelector("form[data-do=rename] input");
@@ -200,7 +203,7 @@
     if (step) { event.preventDefault(); const next = all[all.indexOf(photo) + step]; if (next) next.focus(); return; }
     if (event.key === "x") return void mark(photo);
     if (event.key === "Delete") return void ask("remove", { photo: withMarked(photo.dataset.photo) });
-    const columns = [...document.querySelectorAll(".column[data-drop] h2 kbd")];
+    const columns = [...document.querySelectorAll(".bay[data-drop] h2 kbd")];
     const column = digit && columns.find((one) => one.textContent === event.key);
     if (column) ask("move", { photo: withMarked(photo.dataset.photo), to: column.closest("[data-drop]").dataset.drop });
   }

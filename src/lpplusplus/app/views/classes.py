@@ -29,28 +29,31 @@ def render(desk: Desk, now: Snapshot, place: Place) -> Markup:
             h("input", id="new-class", name="name", placeholder=say("new_class_hint"), autocomplete="off",
               maxlength=100),
             h("button", say("add_class"), type="submit", class_="primary"),
-        ], data_do="add_class", class_="row"),
+        ], data_do="add_class", class_="flow"),
         None if columns else h("p", say("first"), class_="hint"),
         h("div", [
-            _column(name, photos, place, limit, number) for number, (name, photos) in enumerate(columns, 1)
-        ] + [_column(UNSORTED, now.listing.unsorted, place, limit, 0)], class_="columns"),
+            h("div", [
+                _column(now, name, photos, place, limit, number) for number, (name, photos) in enumerate(columns, 1)
+            ], _column(now, UNSORTED, now.listing.unsorted, place, limit, 0), class_="bays"),
+            _how_good(now),
+        ], class_="beside" if now.insight is not None and now.insight.accuracy is not None else None),
         h("p", say("keys_classes"), class_="quiet"),
-        _how_good(now),
     ])  # fmt: skip
 
 
-def _column(name: str, photos: Sequence[Photo], place: Place, limit: int, number: int) -> Markup:
+def _column(now: Snapshot, name: str, photos: Sequence[Photo], place: Place, limit: int, number: int) -> Markup:
     title = say("unsorted") if name == UNSORTED else name
     shown = limit + place.more.get(name, 0)
     rest = len(photos) - shown
     return h(
         "section",
-        h("header", _title(name, title, number, place), class_="row"),
+        h("header", _title(name, title, number, place), class_="flow"),
         zone(name, title, say("drop")),
-        h("div", [thumb(photo) for photo in photos[:shown]], class_="photos", data_class=name),
+        h("div", [thumb(photo, bad=photo.path in now.unreadable) for photo in photos[:shown]],
+          class_="photos", data_class=name),
         button(say("more", count=min(rest, STEP)), "more", to=name) if rest > 0 else None,
         h("p", counted(len(photos)), class_="quiet count"),
-        class_="column", data_drop=name, data_key=f"column {name}", aria_label=f"{title}: {counted(len(photos))}",
+        class_="bay", data_drop=name, data_key=f"column {name}", aria_label=f"{title}: {counted(len(photos))}",
     )  # fmt: skip
 
 
@@ -62,7 +65,7 @@ def _title(name: str, title: str, number: int, place: Place) -> list[Markup | No
             h("form", [
                 h("input", name="to", value=name, aria_label=say("rename_class", name=name), maxlength=100),
                 h("button", say("rename_ok"), type="submit", class_="primary"),
-            ], data_do="rename", data_name=name, class_="row"),
+            ], data_do="rename", data_name=name, class_="flow"),
         ]  # fmt: skip
     return [
         h("h2", h("kbd", str(number)) if number <= 9 else None, title),
@@ -107,7 +110,8 @@ def _how_good(now: Snapshot) -> Markup | None:
         told.append(h("li", f"{say('weakest')} {weak}"))
     if now.seconds is not None:
         told.append(h("li", say("learned_in", photos=now.learned, seconds=f"{now.seconds:.1f}"), class_="quiet"))
-    return h("section", h("h2", say("enough")), h("div", h("ul", told), curve(now), class_="row wrap"), class_="card")
+    shown = h("div", curve(now), h("ul", told), class_="flow wrapped")
+    return h("section", h("h2", say("enough")), shown, class_="card")
 
 
 def curve(now: Snapshot) -> Markup | None:

@@ -42,7 +42,7 @@ def _file(desk: Desk, now: Snapshot, kind: str) -> Markup:
         h("h2", say(f"export_{kind}")),
         h("p", say(f"export_{kind}_about"), class_="quiet"),
         None if ready else h("p", say("export_wait"), class_="quiet"),
-        h("div", state, class_="buttons wrap"),
+        h("div", state, class_="buttons wrapped"),
         job is not None and job.problem and h("p", job.problem, class_="problem", role="alert"),
         data_key=kind,
     )  # fmt: skip

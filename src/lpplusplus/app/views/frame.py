@@ -34,7 +34,7 @@ def status(desk: Desk, now: Snapshot) -> Markup:
                 button(say("undo"), "undo", disabled=undo is None, label=_titled("undo", undo)),
                 button(say("redo"), "redo", label=_titled("redo", redo)) if redo else None,
             ], class_="buttons"),
-        ], class_="row spread"),
+        ], class_="flow spread"),
         _progress(desk, now),
         now.problem and h("p", say("problem", problem=now.problem), class_="problem", role="alert"),
         _unreadable(now),
@@ -67,11 +67,11 @@ def _progress(desk: Desk, now: Snapshot) -> Markup:
     if now.phase == "idle":
         if not desk.learner.paused:
             return Markup("")
-        return h("p", say("paused"), " ", button(say("go_on"), "go_on"), class_="row")
+        return h("p", say("paused"), " ", button(say("go_on"), "go_on"), class_="flow")
     text = PHASES[now.phase].format(done=now.done, total=now.total)
     known = {"max": now.total, "value": now.done} if now.phase == "embedding" and now.total else {}
     return h("div", h("span", text), h("progress", aria_label=text, **known),
-             button(say("cancel"), "cancel"), class_="row progress")  # fmt: skip
+             button(say("cancel"), "cancel"), class_="flow progress")  # fmt: skip
 
 
 def _unreadable(now: Snapshot) -> Markup | None:
@@ -99,13 +99,14 @@ def dialog(now: Snapshot, place: Place) -> Markup:
         said = say("held_out_said", answer=now.held.classes[best], percent=percent(float(chances[best])))
     return joined([
         h("h2", photo.path, id="dialog-title"),
+        h("p", now.unreadable[photo.path], class_="problem") if photo.path in now.unreadable else
         h("div", picture(photo, 640, alt=say("photo_of", path=photo.path, label=shown)), class_="large"),
         said and h("p", said),
         h("p", say("move_to")),
         h("div", [class_button(name, number, photo.path, name == label) for number, name in enumerate(targets(now), 1)],
-          class_="buttons wrap"),
+          class_="buttons wrapped"),
         h("div", button(say("remove"), "remove", photo=photo.path, kind="danger"), button(say("close"), "close"),
-          class_="row spread"),
+          class_="flow spread"),
     ])  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def card(photo: Photo, label: str, answer: str, chance: float) -> Markup:
             button(say("move_it", name=answer), "move", photo=path, to=answer, kind="primary"),
             button(say("keep"), "keep", photo=path, name=label, label=say("keep_it", path=path)),
             button(say("remove"), "remove", photo=path, label=say("remove_it", path=path)),
-        ], class_="buttons wrap"),
+        ], class_="buttons wrapped"),
         data_key=path,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ STRIP = 8
 
 def render(_: Desk, now: Snapshot, place: Place) -> Markup:
     """The tab."""
-    drop = h("section", zone(UNSORTED, say("unsorted"), say("drop")), class_="column wide", data_drop=UNSORTED)
+    drop = h("section", zone(UNSORTED, say("unsorted"), say("drop")), class_="bay wide", data_drop=UNSORTED)
     if not now.listing.unsorted:
         return joined([h("p", say("suggest_empty"), class_="hint"), drop])
     if len(now.listing.classes) < 2:
@@ -40,11 +40,11 @@ def render(_: Desk, now: Snapshot, place: Place) -> Markup:
                 h("p", say("suggest_why", reason=one.reason), class_="quiet"),
                 h("h3", say("which_class")),
                 h("div", [class_button(name, n, one.path) for n, name in enumerate(now.listing.classes, 1)],
-                  class_="buttons wrap"),
+                  class_="buttons wrapped"),
                 h("div", [
                     button(say("previous"), "step", by=-1), button(say("next"), "step", by=1),
                     button(say("remove"), "remove", photo=one.path),
-                ], class_="buttons wrap"),
+                ], class_="buttons wrapped"),
                 h("p", say("keys_suggest"), class_="quiet"),
             ]),
         ], class_="halves", data_keys="suggest", data_photo=one.path),

@@ -20,7 +20,7 @@ def render(desk: Desk, now: Snapshot, place: Place) -> Markup:
         return h("p", say("try_nothing"), class_="hint")
     reply = desk.reply(now, place.tried)
     return joined([
-        h("section", zone("try", say("photo"), say("try_hint")), class_="column wide", data_drop="try"),
+        h("section", zone("try", say("photo"), say("try_hint")), class_="bay wide", data_drop="try"),
         None if reply is None or place.tried is None else _answer(now, reply, place.tried),
     ])  # fmt: skip
 
@@ -41,7 +41,7 @@ def _answer(now: Snapshot, reply: Reply, key: str) -> Markup:
                 h("div", [thumb(photo, photo.path.partition("/")[0]) for photo in near], class_="photos"),
                 h("h3", say("try_add")),
                 h("div", [button(name, "add_tried", to=name, tried=key) for name in now.listing.classes],
-                  class_="buttons wrap"),
+                  class_="buttons wrapped"),
             ]),
         ], class_="halves"),
         aria_live="polite",

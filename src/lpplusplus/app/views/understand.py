@@ -73,7 +73,7 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
         h("div", [
             h("svg", points, viewBox=f"-10 -10 {SIZE + 20} {SIZE + 20}", role="img", aria_label=about, class_="map"),
             h("ul", keys, class_="keys"),
-        ], class_="row wrap top"),
+        ], class_="flow wrapped head"),
     ])  # fmt: skip
 
 
