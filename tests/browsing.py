@@ -1,15 +1,13 @@
-"""A real `lpp app` in a process of its own, and a real browser in front of it."""
+"""A real `lpp app` in a process of its own, and a real browser; tests are skipped where there is none."""
 
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from serving import served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = (
@@ -23,35 +21,31 @@ SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "photo
 def need_browser():
     """Skip, saying why, where no browser can be driven."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    pytest.importorskip("nicegui", reason="nicegui is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
+
+
+def web_files(variable, package, *names):
+    """Files of an npm package, in the folder that the variable names, or below node_modules."""
+    folder = Path(os.environ.get(variable, f"node_modules/{package}"))
+    files = [folder / name for name in names]
+    if not all(file.is_file() for file in files):
+        pytest.skip(f"{package} is not here: npm install {package.partition('/')[0]}, and set {variable} to {package}")
+    return files
 
 
 @contextmanager
 def running(folder, *options, **environment):
     """`lpp app` on a folder; gives the address with its token, and the process."""
-    command = [sys.executable, "-m", "lpplusplus", "app", str(folder), "--no-open", "--json", *options]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
-    )
-    try:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        yield json.loads(line)["address"], process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    with served("app", folder, "--no-open", *options, **environment) as service:
+        yield service.address, service.process
 
 
 @contextmanager
 def browser():
-    """Chromium, and a list of every address that it asked for."""
+    """Chromium."""
+    need_browser()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -65,7 +59,7 @@ def browser():
 @contextmanager
 def page(chromium, address, **options):
     """A tab in a browser profile of its own; every message of its console and every request is noted."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
+    context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}} | options)
     tab = context.new_page()
     tab.requested, tab.said = [], []
     tab.on("request", lambda request: tab.requested.append(request.url))

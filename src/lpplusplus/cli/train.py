@@ -49,7 +49,7 @@ def train(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder per class, .zip, manifest, feature store, .npz or .safetensors.", show_default=False
+            help="Folder per class, .zip, manifest, feature store, .parquet, .npz or .safetensors.", show_default=False
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
