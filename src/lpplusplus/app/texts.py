@@ -24,9 +24,9 @@ CHANGES = {
     "add_class": "new class {name}",
     "rename": "{name} is now {to}",
     "remove_class": "class {name} removed",
-    "add": "{count} photo(s) added to {to}",
-    "move": "{count} photo(s) moved to {to}",
-    "remove": "{count} photo(s) removed",
+    "add": "{photos} added to {to}",
+    "move": "{photos} moved to {to}",
+    "remove": "{photos} removed",
 }
 TEXTS = {
     "undo": "Undo",
@@ -42,7 +42,7 @@ TEXTS = {
     "main_tabs": "Parts of the page",
     "skip": "Skip to the content",
     "problem": "It did not learn this: {problem}",
-    "unreadable": "{count} photo(s) cannot be read:",
+    "unreadable": "Cannot be read: {photos}",
     "classes_missing": "Make two classes or more: type a name.",
     "names_alone": "Answers by the names alone. Add photos, and it learns.",
     "too_few": "Learned {photos} photos. With 3 photos in each class it can tell how good it is.",
@@ -143,7 +143,8 @@ TEXTS = {
     "export_report_about": "How good it is and where it errs, as one page with small copies of some photos.",
     "export_photos": "The labelled photos",
     "export_photos_about": "A zip file with a folder per class.",
-    "export_make": "Make and download",
+    "export_make": "Make",
+    "export_again": "Make again",
     "export_download": "Download",
     "export_working": "Working: {done} of {total}",
     "export_wait": "Add photos to two classes first.",
@@ -156,7 +157,7 @@ TEXTS = {
     "encoder_missing": 'needs: pip install "lpplusplus[{needs}]"',
     "fetching": "Downloading {name}: {done} of {total} MB",
     "commands": "The same with commands",
-    "commands_about": "The project is a folder. Everything here can also be done in a terminal.",
+    "commands_about": "The project is a folder. In a terminal, in the folder that {name} is in:",
     "network": "Nothing leaves this machine, except that a download asks the Hugging Face hub.",
     "uploading": "Adding photos: {done} of {total}",
     "refused": "{name} {reason}",
@@ -173,7 +174,7 @@ def say(key: str, **values: Any) -> str:
 def change(about: Mapping[str, Any]) -> str:
     """What a change of the project is called. A journal may come from somebody else: then it may lack a word."""
     try:
-        return CHANGES[str(about["what"])].format(**about)
+        return CHANGES[str(about["what"])].format(**about, photos=counted(int(about.get("count", 0))))
     except (KeyError, IndexError, ValueError, TypeError, AttributeError):
         return "…"
 
@@ -184,8 +185,8 @@ def percent(part: float) -> str:
     >>> percent(0.913), percent(0.9999), percent(1.0), percent(0.0001)
     ('91', '99.9', '100', '0.1')
     """
-    if part in (0, 1):
-        return str(int(100 * part))
+    if min(part, 1 - part) < 1e-9:
+        return str(round(100 * part))
     rounded = round(100 * part)
     return str(rounded) if 0 < rounded < 100 else f"{min(99.9, max(0.1, 100 * part)):.1f}"
 

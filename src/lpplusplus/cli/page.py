@@ -24,6 +24,9 @@ def app(
             "--password", envvar="LPP_APP_PASSWORD", help="What other machines must know.", show_default=False
         ),
     ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back the last change that a page made to the folder, and end.")
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -36,9 +39,13 @@ def app(
     --------
     lpp app birds/
     lpp app birds/ --port 8080 --no-open
+    lpp app birds/ --undo
     LPP_APP_PASSWORD=$(cat password) lpp app birds/ --host 0.0.0.0
     """
     need("app", "nicegui", "onnx", "multipart")
+    if undo:
+        _undo(folder, as_json)
+        return
     from ..app import guard
     from ..app.serve import serve
     from ..deploy.service.server import address_of, listen
@@ -62,3 +69,18 @@ def app(
 
     serve(folder, sock, password=password, hosts=guard.names_of(host), ready=ready)
     remark("stopped; everything is in the folder.")
+
+
+def _undo(folder: Path, as_json: bool) -> None:
+    from ..app.project import Project
+    from ..app.texts import change
+
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is not a folder.", param_hint="FOLDER")
+    with Project(folder) as project:
+        found = project.undo()
+    about = None if found is None else change(found.about)
+    if as_json:
+        show_json({"undone": about})
+    else:
+        say("undone: {}", about) if about else say("nothing to undo")

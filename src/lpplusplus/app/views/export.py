@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from markupsafe import Markup
 
 from ...encoders import known_encoders
 from ...encoders.kinds import EncoderKind
+from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..exports import KINDS
 from ..html import button, h, joined
 from ..learner import Snapshot
+from ..project import CLASSIFIER
 from ..texts import say
 
 
@@ -80,16 +83,18 @@ def _encoder(desk: Desk, now: Snapshot, kind: EncoderKind, used: str) -> Markup:
 
 
 def _commands(desk: Desk, now: Snapshot) -> Markup:
-    folder = shlex.quote(str(desk.project.root))
-    model = shlex.quote(str(desk.project.classifier))
+    root = desk.project.root
+    folder, model = (shlex.quote(str(path)) for path in (root.name, Path(root.name) / CLASSIFIER))
     encoder = "" if now.encoder == "embedded" else f" --encoder {shlex.quote(now.encoder)}"
     lines = [
         f"lpp train {folder} -o {model} --allow-empty{encoder} --report report.html",
         f"lpp predict {model} new.jpg --none 0.05",
         f"lpp check {model}",
-        f"lpp suggest {model} {shlex.quote(str(desk.project.root / 'unsorted'))}",
+        f"lpp suggest {model} {shlex.quote(str(Path(root.name) / UNSORTED))}",
         f"lpp export {model} -o classifier.onnx",
+        "lpp encoders pull clip",
+        f"lpp app {folder} --undo",
         f"lpp app {folder}",
     ]
-    return h("section", h("h2", say("commands")), h("p", say("commands_about"), class_="quiet"),
+    return h("section", h("h2", say("commands")), h("p", say("commands_about", name=root.name), class_="quiet"),
              h("pre", "\n".join(lines), tabindex="0", aria_label=say("commands")), class_="card")  # fmt: skip

@@ -10,7 +10,7 @@ from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import button, h, joined, picture
 from ..learner import Snapshot
-from ..texts import PHASES, TABS, change, percent, say
+from ..texts import PHASES, TABS, change, counted, percent, say
 
 
 def tabs(place: Place) -> Markup:
@@ -82,7 +82,9 @@ def _unreadable(now: Snapshot) -> Markup | None:
         h("li", h("code", path), f" {reason} ", button(say("remove"), "remove", photo=path))
         for path, reason in shown
     ]  # fmt: skip
-    return h("details", h("summary", say("unreadable", count=len(now.unreadable))), h("ul", rows), class_="problem")
+    return h(
+        "details", h("summary", say("unreadable", photos=counted(len(now.unreadable)))), h("ul", rows), class_="problem"
+    )
 
 
 def dialog(now: Snapshot, place: Place) -> Markup:
