@@ -92,7 +92,7 @@ def test_the_story(tmp_path):
         hosts = {urlsplit(url).netloc for url in tab.requested if not url.startswith(("data:", "blob:"))}
         assert hosts == {urlsplit(address).netloc}
         assert tab.said == []
-    assert "undone" in lpp("app", folder, "--undo").stdout
+    assert "undone" in lpp("app", folder, "--undo")
     assert not (folder / "red star" / "more8.png").exists()
     with running(folder) as (address, _), browser() as chromium, page(chromium, address) as tab:
         count(tab, "red star", 8)
