@@ -73,7 +73,8 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
     found = []
     if insight.mislabelled:
         odd = [f"{path(one.path)} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
-        found.append(("Images that look mislabelled:", f"{'; '.join(odd)}. Have a look: a wrong label costs most."))
+        lines = "\n".join(["", *odd, "Have a look: a wrong label costs most."])
+        found.append(("Images that look mislabelled:", lines))
     for twins in insight.twins:
         pair = f"{path(twins.first)} ({twins.first_label}) and {path(twins.second)} ({twins.second_label})"
         found.append(("Almost the same image in two classes:", f"{pair}, likeness {twins.likeness}"))
