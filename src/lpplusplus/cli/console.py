@@ -47,10 +47,9 @@ def in_words(insight: "Insight") -> None:
 
     for sentence in summary(insight):
         say("{}", sentence)
-    for heading, about in advice(insight):
-        first, *rest = about.split("\n")
-        say("[bold]{}[/] {}", heading, first)
-        for line in rest:
+    for heading, lines in advice(insight):
+        say("[bold]{}[/] {}", heading, lines[0] if len(lines) == 1 else "")
+        for line in lines if len(lines) > 1 else ():
             say("  {}", line)
 
 
