@@ -139,6 +139,12 @@ class TestHead:
         assert none.tolist() == probe.none_of_these(new, 0.05).tolist()
         assert 0 < none.sum() < len(new)
 
+    def test_none_of_these_where_all_photos_are_one(self):
+        X, y = np.tile(np.eye(1, 12, dtype=np.float32), (6, 1)), np.repeat(np.arange(2), 3)
+        probe = lpplusplus.LPPlusPlus().fit(X, y)
+        (scores,) = session(head_model(probe, 17, 8)).run(["familiarity"], {"embedding": X[:1]})
+        np.testing.assert_allclose(scores, probe.familiarity(X[:1]), atol=1e-6)
+
     def test_a_method_of_patches_is_refused(self):
         method = lpplusplus.PLOT(encoder="open_clip:any/any")
         method.coef_, method.classes_, method.n_features_in_ = np.zeros((2, 3)), np.arange(2), 3

@@ -12,7 +12,7 @@ from rich.table import Table
 from .console import add_row, bar, out, percent, show_json, table
 from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, report_skipped
 
-LISTS = (".csv", ".jsonl", ".npz", ".safetensors", ".zip")
+LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
 """Suffixes of files that stand for many images. Any other file is taken for an image."""
 
 
@@ -21,7 +21,7 @@ def predict(
     images: Annotated[
         list[Path],
         typer.Argument(
-            help="Images; or one folder, zip file, manifest, feature store or file of arrays.", show_default=False
+            help="Images; or one folder, zip file, manifest, feature store, Parquet or arrays.", show_default=False
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
@@ -71,9 +71,10 @@ def predict(
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
     others = _names(other_names, none)
     from ..images.classifier import ImageClassifier
+    from ..images.parquet.addresses import is_address
 
     clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
-    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS)
+    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
     with bar("Classifying") as progress:
         clf.progress = progress
         found = clf.embed(images[0] if single else images)

@@ -1,4 +1,4 @@
-"""The one door to embeddings: images, a feature store or a file of arrays come in, and no two encoders are mixed."""
+"""The one door to embeddings: images, a feature store, Parquet or arrays come in, and no two encoders are mixed."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,8 @@ from ..encoders.class_text import class_texts, prompt_texts
 from .embedder import embed
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
+from .parquet import is_parquet, read_parquet
+from .parquet.addresses import masked
 from .sources import ImageSet, open_images, read_arrays, sample_shots
 from .sources.class_names import match_names
 from .sources.folders import PartName
@@ -45,8 +47,9 @@ def gather(
     Parameters
     ----------
     source
-        A folder, a zip file, a manifest, a feature store, an `.npz` or `.safetensors` file, a list of paths or Pillow
-        images, or what `open_images` or `embed` returned.
+        A folder, a zip file, a manifest, a feature store, a Parquet data set (also by an address such as
+        `s3://bucket/features`), an `.npz` or `.safetensors` file, a list of paths or Pillow images, or what
+        `open_images` or `embed` returned.
     encoder
         Opens the encoder; not called where `source` has embeddings already.
     like, whose
@@ -119,15 +122,15 @@ def class_text(
 
 
 def holds_embeddings(path: Path) -> bool:
-    """Whether a path is a feature store or a file of arrays, not images."""
-    return is_store(path) or path.suffix.lower() in (".npz", ".safetensors")
+    """Whether a path is a feature store, a Parquet data set or a file of arrays, not images."""
+    return is_store(path) or path.suffix.lower() in (".npz", ".safetensors") or is_parquet(path)
 
 
 def called(source: Any) -> str:
     """What messages call a source."""
     if isinstance(source, ImageSet):
         return source.source
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else "the list of images"
+    return masked(source) if isinstance(source, str | os.PathLike) else "the list of images"
 
 
 def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others: str) -> None:
@@ -141,7 +144,7 @@ def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others
 
 
 def _ready(source: Any, labels: bool) -> Embeddings | None:
-    """Embeddings that `source` is or holds: a feature store, a file of arrays."""
+    """Embeddings that `source` is or holds: a feature store, a Parquet data set, a file of arrays."""
     if isinstance(source, Embeddings):
         return source
     if not isinstance(source, str | os.PathLike):
@@ -154,6 +157,8 @@ def _ready(source: Any, labels: bool) -> Embeddings | None:
         if labels and not store.labelled:
             raise SourceError(f"{path} has no labels: embed a folder per class, or a manifest.")
         return store.load()
+    if is_parquet(path):
+        return read_parquet(source, labels=labels)
     arrays = read_arrays(path)
     if labels and arrays.labels is None:
         raise SourceError(f"{path} has no array 'labels': add one with a label for each row of 'embeddings'.")

@@ -14,7 +14,8 @@
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
 Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
-of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`).
+of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`), and so is a Parquet data set
+(`readers.parquet_folder`), or a folder with one for each split in `train`, `val` and `test`.
 
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
@@ -32,6 +33,7 @@ from ...images.embeddings import Embeddings
 from ...images.sources import SourceError
 from ...images.sources.arrays import check_finite_rows, load_arrays
 from .readers.clip_benchmark import load_folder
+from .readers.parquet_folder import load_parquet, splits_of
 from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
@@ -115,6 +117,8 @@ def count_features(path: str | PathLike[str]) -> dict[str, int]:
 
 def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     try:
+        if splits_of(path):
+            return load_parquet(path, names)
         if path.is_dir():
             return load_folder(path, names)
         arrays = load_arrays(path, names, lists=LISTS)
@@ -153,7 +157,7 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
 
 
 def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32] | None, str]:
-    if "text" not in arrays and path.is_dir():
+    if "text" not in arrays and (path.is_dir() or splits_of(path)):
         return None, ""
     text = _numbers(arrays, "text", path)
     if text.ndim == 2 and "prompts" not in arrays:

@@ -22,4 +22,5 @@ def _needs(entry: Description) -> list[tuple[str, ...]]:
 
 
 READER = Reader({"files": table(safe_path), "prompt": text}, ("files",), _needs, None)
-"""Keys: `files`, a file for each encoder; `prompt`, which of its prompts to take by default, "average" or "all"."""
+"""Keys: `files`, a file or Parquet data set for each encoder; `prompt`, which prompt to take: "average", "all" or its
+words."""

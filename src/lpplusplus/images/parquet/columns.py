@@ -1,0 +1,139 @@
+"""Embeddings as a table of Parquet's, and back; and what a part says of itself."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._core.files import canonical_json
+from ...encoders.class_text import display_name
+from ..embeddings import Embeddings, Origin
+from ..errors import SourceError, StoreError, shown
+from ..sources.class_names import check_length
+
+KEY, VERSION = b"lpplusplus", 1
+EMBEDDING, LABEL, PATH, HASH = "embedding", "label", "path", "hash"
+
+
+def origin_dict(origin: Origin) -> dict[str, Any]:
+    """As the index of a store has it."""
+    return {"encoder" if name == "spec" else name: value for name, value in asdict(origin).items()}
+
+
+def read_origin(settings: Any, where: str) -> Origin:
+    """The origin that a file states."""
+    try:
+        content = dict(settings)
+        return Origin.read({"spec": content.pop("encoder"), **content})
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{where}: its origin cannot be read ({error}).") from error
+
+
+def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
+    """A table of pyarrow's; `about` goes into the metadata of its schema, with the origin."""
+    import pyarrow as pa
+
+    assert found.origin is not None
+    X = np.ascontiguousarray(found.X, np.float32).reshape(len(found), -1)
+    values = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), X.shape[1])
+    columns = {EMBEDDING: values}
+    if found.labels is not None:
+        columns[LABEL] = pa.array([str(label) for label in found.labels.tolist()], pa.string())
+    columns[PATH] = pa.array([text(path) for path in found.paths], pa.string())
+    if found.hashes is not None:
+        hashes = np.ascontiguousarray(found.hashes, np.uint8)
+        columns[HASH] = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(hashes.shape[1]), len(hashes), [None, pa.py_buffer(hashes)]
+        )
+    head = {"version": VERSION, "origin": origin_dict(found.origin), **about}
+    return pa.table(columns).replace_schema_metadata({KEY: canonical_json(head, compact=True).encode()})
+
+
+def text(path: str) -> str:
+    """A path as UTF-8 can have it: bytes that are no text are shown as Python writes them."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def head_of(schema: Any, where: str) -> dict[str, Any] | None:
+    """What a part of ours says of itself; None for a file of others.
+
+    Raises
+    ------
+    StoreError
+        It is of a newer format, or damaged.
+    """
+    raw = (schema.metadata or {}).get(KEY)
+    if raw is None:
+        return None
+    try:
+        head = json.loads(raw)
+        version = head["version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"{where}: what it says of itself cannot be read ({shown(str(error))}).") from error
+    if version != VERSION:
+        raise StoreError(f"{where} has version {shown(version)}; this lpplusplus reads {VERSION}: upgrade it.")
+    found: dict[str, Any] = head
+    return found
+
+
+def width_of(schema: Any, where: str) -> int | None:
+    """Numbers per embedding; None where lists have no fixed length.
+
+    Raises
+    ------
+    SourceError
+        There is no column of embeddings.
+    """
+    import pyarrow as pa
+
+    if EMBEDDING not in schema.names:
+        raise SourceError(f"{where} has the columns {shown(list(schema.names))}, expected {EMBEDDING!r}.")
+    kind = schema.field(EMBEDDING).type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not lists or not pa.types.is_floating(kind.value_type):
+        raise SourceError(f"{where}: {EMBEDDING!r} is {shown(str(kind))}, expected lists of real numbers.")
+    return int(kind.list_size) if pa.types.is_fixed_size_list(kind) else None
+
+
+def rows_of(column: Any, width: int | None, where: str, first: int) -> NDArray[np.float32]:
+    """(n, width) of a chunk of the column of embeddings; `first` is the number of its first row, for messages."""
+    if column.null_count:
+        row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise SourceError(f"{where}: row {row} has no embedding ({column.null_count} such row(s)): remove them.")
+    values = column.flatten()
+    if values.null_count:
+        raise SourceError(f"{where}: an embedding has empty places: write NaN-free numbers.")
+    numbers = values.to_numpy(zero_copy_only=False)
+    if width is None:
+        width = len(column[0]) if len(column) else 0
+    if not hasattr(column.type, "list_size"):
+        lengths = np.diff(column.offsets.to_numpy())
+        if (lengths != width).any():
+            row = first + int((lengths != width).argmax())
+            raise SourceError(f"{where}: row {row} has {int(lengths[row - first])} numbers, others have {width}.")
+    return np.asarray(numbers, np.float32).reshape(len(column), width)
+
+
+def labels_of(column: Any, where: str) -> tuple[list[str], bool]:
+    """Labels as texts, and whether they are whole numbers."""
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    whole = pa.types.is_integer(kind)
+    if not (whole or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise SourceError(f"{where}: {LABEL!r} is {shown(str(kind))}, expected texts or whole numbers.")
+    if column.null_count:
+        raise SourceError(f"{where}: {column.null_count} row(s) have no label: remove them, or the column.")
+    return [str(label) for label in column.to_pylist()], whole
+
+
+def named_classes(labels: Iterable[str] | None, whole: bool, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Classes in order, and what prompts call them; whole numbers are in their own order: 2 before 10."""
+    found = set(labels or ())
+    for label in found:
+        check_length(label, where)
+    classes = sorted(found, key=int) if whole else sorted(found)
+    return tuple(classes), tuple(display_name(label) for label in classes)
