@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import html
 import ipaddress
 import re
 import secrets
@@ -26,12 +25,15 @@ import time
 from collections.abc import Collection
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from markupsafe import Markup
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..deploy.service.settings import HERE
+from .html import h, joined
+from .texts import say
 
 SHORTEST_PASSWORD = 8
 SECONDS_BETWEEN_GUESSES = 1.0
@@ -57,13 +59,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
 }
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">{head}<title>lpp app</title>
-<style>body{{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem}}
-input,button{{font:inherit;padding:.4rem .8rem}}</style>
-<main><h1>lpp app</h1>{body}</main></html>"""
-FORM = """<form method="post" action="/"><p><label>Password<br><input type="password" name="password" required autofocus
-autocomplete="current-password"></label> <button>Open</button></p></form>"""
+STYLE = Markup(
+    ":root{color-scheme:light dark}body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;"
+    "padding:0 1rem}input,button{font:inherit;padding:.4rem .8rem}"
+)
 
 
 def protect(app: ASGIApp, *, token: str, password: str | None = None, hosts: Collection[str] = HERE) -> ASGIApp:
@@ -133,7 +132,7 @@ class _Guard:
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """What is said instead of the page; None lets the request pass."""
         if reason := self._stranger(scope):
-            return _page(403, f"<p>{reason}</p>")
+            return _page(403, reason)
         asked = Request(scope, receive)
         given = asked.query_params.get("token")
         if given is not None and asked.method == "GET" and scope["path"] == "/":
@@ -143,32 +142,31 @@ class _Guard:
         elif self._known(scope):
             return None
         if self._password is None:
-            return _page(401, "<p>Open the whole address that <code>lpp app</code> printed, with its ?token=.</p>")
+            return _page(401, say("guard_token"))
         if asked.method == "POST" and scope["path"] == "/":
             return await self._guess(asked)
-        return _page(401, FORM)
+        return _page(401, form=True)
 
     async def _guess(self, asked: Request) -> Response:
         now = time.monotonic()
         if now < self._next_guess:
-            return _page(429, f"<p>Wait a second, then try again.</p>{FORM}", {"Retry-After": "1"})
+            return _page(429, say("guard_wait"), form=True)
         # Set before anything is awaited: many guesses at once count as one.
         self._next_guess = now + SECONDS_BETWEEN_GUESSES
         body = b""
         async for chunk in asked.stream():
             body += chunk
             if len(body) > LARGEST_FORM:
-                return _page(413, f"<p>That is too long for a password.</p>{FORM}")
+                return _page(413, say("guard_long"), form=True)
         given = dict(parse_qsl(body.decode("utf-8", "replace"))).get("password", "")
         if not hmac.compare_digest(given.encode(), (self._password or "").encode()):
-            return _page(401, f"<p>That is not the password.</p>{FORM}")
+            return _page(401, say("guard_wrong"), form=True)
         self._next_guess = 0.0
         return self._welcome("/")
 
     def _welcome(self, to: str) -> Response:
         """The cookie. This page then leads on: a redirect of a link elsewhere would leave a strict cookie behind."""
-        head = f'<meta http-equiv="refresh" content="0;url={html.escape(to)}">'
-        answer = _page(200, f'<p><a href="{html.escape(to)}">Open the page</a></p>', head=head)
+        answer = HTMLResponse(_html(h("p", h("a", say("guard_open"), href=to)), to))
         answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -181,13 +179,13 @@ class _Guard:
         headers = Headers(scope=scope)
         named, origins = headers.getlist("host"), headers.getlist("origin")
         if len(named) != 1 or not self._is_ours(named[0]):
-            return "The page is not called by that name: use the address that <code>lpp app</code> printed."
+            return say("guard_name")
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if (origins or changes) and not (len(origins) == 1 and _is_origin(origins[0], named[0])):
-            return "The request comes from another page."
+            return say("guard_origin")
         came_from, navigates = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode") == "navigate"
         if came_from not in ("none", "same-origin") and not (navigates and headers.get("sec-fetch-dest") == "document"):
-            return "The request comes from another page."
+            return say("guard_origin")
         return ""
 
     def _is_ours(self, named: str) -> bool:
@@ -215,5 +213,19 @@ def _is_origin(origin: str, named: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == named.lower()
 
 
-def _page(status: int, body: str, headers: dict[str, str] | None = None, head: str = "") -> Response:
-    return HTMLResponse(PAGE.format(head=head, body=body), status, headers)
+def _page(status: int, text: str = "", *, form: bool = False) -> Response:
+    parts = [h("p", text, role="alert") if text else None]
+    if form:
+        field = h("input", type="password", name="password", required=True, autofocus=True,
+                  autocomplete="current-password")  # fmt: skip
+        parts.append(h("form", h("p", h("label", say("guard_password"), h("br"), field)),
+                       h("button", say("guard_submit")), method="post", action="/"))  # fmt: skip
+    return HTMLResponse(_html(joined(parts)), status)
+
+
+def _html(body: Markup, then: str | None = None) -> str:
+    """A page of its own: nobody has shown yet that they may ask for a file of ours."""
+    leads_on = h("meta", http_equiv="refresh", content=f"0;url={then}") if then else None
+    head = h("head", h("meta", charset="utf-8"), h("meta", name="viewport", content="width=device-width"), leads_on,
+             h("title", "lpp app"), h("style", STYLE))  # fmt: skip
+    return "<!doctype html>" + h("html", head, h("body", h("main", h("h1", "lpp app"), body)), lang="en")

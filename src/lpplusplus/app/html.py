@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from .project import Photo
 
-_VOID = ("img", "input", "br")
+_VOID = ("img", "input", "br", "meta")
 
 
 def h(tag: str, *children: Any, **attributes: Any) -> Markup:

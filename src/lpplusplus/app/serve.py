@@ -34,7 +34,15 @@ def make_app(desk: Desk) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.router.routes += [*photos.routes(desk.project), *_routes(desk), Mount("/lpp", StaticFiles(directory=STATIC))]
     add_page(desk)
-    ui.run_with(app, title="lpp app", dark=None, tailwind=False, show_welcome_message=False, reconnect_timeout=30)
+    ui.run_with(
+        app,
+        title="lpp app",
+        language="en-US",
+        dark=None,
+        tailwind=False,
+        show_welcome_message=False,
+        reconnect_timeout=30,
+    )
     return app
 
 

@@ -111,7 +111,7 @@ TEXTS = {
     "is_but_looks": "{label}, looks like {answer} ({percent} %)",
     "move_it": "Move to {name}",
     "keep": "Keep",
-    "keep_it": "{path} is right as it is",
+    "keep_it": "Keep: {path} is right as it is",
     "remove_it": "Remove {path}",
     "suggest_empty": "No unsorted photos. Drop some here, or copy them into the folder unsorted/, and label them fast.",
     "suggest_classes": "Make two classes first; then unsorted photos can be labelled here.",
@@ -163,6 +163,15 @@ TEXTS = {
     "refused": "{name} {reason}",
     "offline": "The program has stopped, or the connection is lost.",
     "no_camera": "There is no camera, or its use was not allowed.",
+    "guard_name": "The page is not called by that name: use the address that lpp app printed.",
+    "guard_origin": "The request comes from another page.",
+    "guard_token": "Open the whole address that lpp app printed, with its ?token=.",
+    "guard_open": "Open the page",
+    "guard_password": "Password",
+    "guard_submit": "Open",
+    "guard_wrong": "That is not the password.",
+    "guard_long": "That is too long for a password.",
+    "guard_wait": "Wait a second, then try again.",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import add_row, bar, out, percent, remark, say, show_json, table, warn
+from .console import add_row, bar, in_words, out, percent, remark, say, show_json, table, warn
 from .options import (
     AllowNetwork,
     Errors,
@@ -223,12 +223,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
             add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
         add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
-    from ..images.words import advice, summary
-
-    for sentence in summary(insight):
-        say("{}", sentence)
-    for heading, about in advice(insight):
-        say("[bold]{}[/] {}", heading, about)
+    in_words(insight)
     if clf.origin_ is not None and clf.origin_.spec == "drawings":
         say("drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")
 
