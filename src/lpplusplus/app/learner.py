@@ -30,7 +30,7 @@ from .measurer import Measurer
 from .photos import LIMITS
 from .project import Listing, Photo, Project
 from .rows import Rows
-from .snapshot import Snapshot
+from .snapshot import PROGRESS, Snapshot
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -268,7 +268,9 @@ class Learner:
 
     def _publish(self, **changes: Any) -> None:
         with self._wake:
-            self.snapshot = replace(self.snapshot, number=self.snapshot.number + 1, **changes)
+            now = self.snapshot
+            more = any(value != getattr(now, name) for name, value in changes.items() if name not in PROGRESS)
+            self.snapshot = replace(now, number=now.number + 1, version=now.version + more, **changes)
             self._wake.notify_all()
 
 

@@ -21,6 +21,8 @@ from .project import Listing
 
 NEAREST = 4
 """Training photos that are shown as the reason of an answer."""
+PROGRESS = frozenset(("phase", "done", "total", "measuring"))
+"""What changes often, and is shown in one place only."""
 Phase = Literal["idle", "opening", "embedding", "learning"]
 
 
@@ -30,8 +32,8 @@ class Snapshot:
 
     Attributes
     ----------
-    number
-        Grows with everything that changes.
+    number, version
+        The first grows with everything that changes, the second with everything but `PROGRESS`.
     listing
         The folder.
     model, labels
@@ -57,6 +59,7 @@ class Snapshot:
     number: int
     listing: Listing
     encoder: str
+    version: int = 0
     model: FewShotClassifier | None = None
     labels: tuple[str, ...] = ()
     classifier: ImageClassifier | None = None
