@@ -7,9 +7,12 @@ takes longest. A change of the folder ends whatever is under way; what was embed
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -191,6 +194,7 @@ class Learner:
     # The thread
 
     def _run(self) -> None:
+        after_people()
         pause = SECONDS_BETWEEN_LOOKS
         while True:
             with self._wake:
@@ -338,6 +342,13 @@ class Learner:
         with self._wake:
             self.snapshot = replace(self.snapshot, number=self.snapshot.number + 1, **changes)
             self._wake.notify_all()
+
+
+def after_people() -> None:
+    """Let the page and the browser go first, for the rest of this thread and of those that it starts."""
+    if sys.platform == "linux":  # Elsewhere the whole process would step back, the page too.
+        with suppress(OSError):
+            os.nice(10)
 
 
 def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
