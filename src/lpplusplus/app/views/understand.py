@@ -15,8 +15,8 @@ from ..._core.backend import unit_rows
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import address, button, h, joined, thumb
-from ..learner import Snapshot
 from ..project import Listing, Photo
+from ..snapshot import Snapshot
 from ..texts import say
 
 MOST_DRAWN = 2000
