@@ -26,7 +26,7 @@ from ..images.embeddings import Embeddings
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.suggesting import Suggestion, suggestions
 from ..methods.zero_shot import ZeroShot
-from .measurer import Measurer
+from .measurer import Measurer, after_people
 from .photos import LIMITS
 from .project import Listing, Photo, Project
 from .rows import Rows
@@ -125,6 +125,7 @@ class Learner:
     # The thread
 
     def _run(self) -> None:
+        after_people(5)
         pause = SECONDS_BETWEEN_LOOKS
         while True:
             with self._wake:

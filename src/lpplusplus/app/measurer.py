@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..images.classifier import ImageClassifier
@@ -65,6 +68,7 @@ class Measurer:
             return self._wake.wait_for(lambda: not self._pending or self._stopping, timeout)
 
     def _run(self) -> None:
+        after_people(10)
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._pending or self._stopping)
@@ -103,3 +107,10 @@ class Measurer:
             return
         still()
         self._publish(clf, curve=held_out_curve(clf.support_, clf.class_text_, folds_of(clf.support_), still))
+
+
+def after_people(by: int) -> None:
+    """Let the page and the browser go first, for the rest of this thread and of those that it starts."""
+    if sys.platform == "linux":  # Elsewhere the whole process would step back, the page too.
+        with suppress(OSError):
+            os.nice(by)
