@@ -36,7 +36,8 @@ def gains(kind, seeds=range(8)):
 
 def test_they_help_at_two_shots():
     gain, used = gains("all")
-    assert gain.mean() > 0.01 and gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
+    assert gain.mean() > 0.01
+    assert gain.mean() > 3 * gain.std() / np.sqrt(len(gain))
     assert (used > 0).mean() > 0.5
     assert used.max() <= 400
 
@@ -111,7 +112,8 @@ def test_other_ways_to_fit():
     assert tensors.n_unlabelled_ == plain.n_unlabelled_
     np.testing.assert_allclose(tensors.coef_.numpy(), plain.coef_, rtol=1e-5, atol=1e-5 * np.abs(plain.coef_).max())
     half = LPPlusPlus().fit(F.astype("f2"), y, text=T.astype("f2"), unlabelled=U.astype("f2"))
-    assert half.coef_.dtype == np.float32 and half.given_.unlabelled.dtype == np.float16
+    assert half.coef_.dtype == np.float32
+    assert half.given_.unlabelled.dtype == np.float16
     assert LPPlusPlus(normalize=False).fit(F, y, unlabelled=U).score(X, labels) > 0.5
     assert LPPlusPlus().fit(F, y, text=T, unlabelled=U[:1]).n_unlabelled_ in (0, 1)
     cut = LPPlusPlus().fit(F, y, text=T, unlabelled=Whole(U))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import add_row, bar, out, percent, remark, say, show_json, table, warn
+from .console import add_row, bar, in_words, out, percent, remark, say, show_json, table, warn
 from .options import (
     AllowNetwork,
     Errors,
@@ -160,7 +160,7 @@ def train(
         return
     tell(clf, insight, output, to_tell)
     if unlabelled is not None:
-        used = clf.classifier_.n_unlabelled_  # type: ignore[attr-defined]
+        used = clf.classifier_.n_unlabelled_
         say(
             "Unlabelled images: {}.",
             f"{used} of them look like these classes, and held-out images gained by them"
@@ -237,12 +237,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
             add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
         add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
-    from ..images.words import advice, summary
-
-    for sentence in summary(insight):
-        say("{}", sentence)
-    for heading, about in advice(insight):
-        say("[bold]{}[/] {}", heading, about)
+    in_words(insight)
     if clf.origin_ is not None and clf.origin_.spec == "drawings":
         say("drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")
 

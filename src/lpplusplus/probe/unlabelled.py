@@ -9,8 +9,9 @@ less nor more likely than before.
 Does it help? Each fold is held out once more: the classifier of the others makes its own guesses, and is then fitted
 without them, as far as the first walk went, and with them, 1 + λ times as far, as with 1 + λ times the examples; also
 without them so far, lest the longer way be taken for their merit. Only where the held-out images' loss falls by more
-than a standard error is anything kept, else the classifier stays as it was. There λ = 1, with n' examples per class; the classifier with n has λ = n'/n, since what unlabelled images are worth
-does not grow with the labels. See docs/how-to/unlabelled-photos.md.
+than a standard error is anything kept, else the classifier stays as it was. There λ = 1, with n' examples per class;
+the classifier with n has λ = n'/n, since what unlabelled images are worth does not grow with the labels. See
+docs/how-to/unlabelled-photos.md.
 """
 
 from dataclasses import replace
@@ -68,7 +69,7 @@ def with_unlabelled(
 
 class _Learner:
     def __init__(self, task: Task, first: Fitted, recipe: Recipe, normalize: bool) -> None:
-        X, U, X_val, views = task.X, task.unlabelled, task.X_val, task.views
+        X, U, X_val, views = task.X[:, :], task.unlabelled, task.X_val, task.views
         if normalize:  # Here, since the means among them shall stay shorter.
             X, U = backend.unit_rows(X), backend.unit_rows(U)
             X_val = None if X_val is None else backend.unit_rows(X_val)
@@ -80,6 +81,7 @@ class _Learner:
         self.stop = int(np.argmin(history.held_out_loss))
         self.time, self.scale = history.held_out_time[self.stop], history.held_out_scale[self.stop]
         self.further = 1.0
+        assert U is not None
         self.U = U[backend.like(np.flatnonzero(self._familiar(U)), task.y), :]
 
     def _familiar(self, U: Array) -> np.ndarray[Any, Any]:
@@ -130,7 +132,8 @@ class _Learner:
 
     def _fit(self, task: Task, time: float) -> Fitted:
         """The flow on `task` up to `time`."""
-        recipe = replace(self.recipe, selection="last", solver=self.recipe.solver.until(time))
+        solver = self.recipe.solver.until(time) or self.recipe.solver
+        recipe = replace(self.recipe, selection="last", solver=solver)
         return train(replace(task, X_val=None, y_val=None), recipe, normalize=False, rng=np.random.default_rng(0))
 
     def _richer(self, task: Task, fitted: Fitted, scale: float, share: np.ndarray[Any, Any] | float) -> Task:
