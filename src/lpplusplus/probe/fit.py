@@ -270,13 +270,15 @@ class _Run:
         metric = None
         if self.recipe.metric == "within":
             seen, labels, often = X, y, weights
+            if task.means:
+                seen, labels, often = X[: -task.means, :], y[: -task.means], None
             if self._views is not None:
                 views = self._views if rows is None else self._views[rows, :, :]
-                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(y, views.shape[1])
-                often = None if weights is None else backend.repeat(weights, views.shape[1])
+                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(labels, views.shape[1])
+                often = None if often is None else backend.repeat(often, views.shape[1])
             metric = within(seen, labels, task.n_classes, self.team, weights=often)
         if metric is None or self.solver.coordinates == "any":
-            moment = None if metric is None or self._views is not None else metric.moment
+            moment = None if metric is None or self._views is not None or task.means else metric.moment
             return Support.weighted(X, y, task.n_classes, self._text, weights, metric, moment), None
         text = None if self._text is None else metric.text(self._text, self.team)
         return Support.weighted(self._changed(X[:, :], metric), y, task.n_classes, text, weights), metric
