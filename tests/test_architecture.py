@@ -19,7 +19,8 @@ ROOMS = {
     "images": ["methods"],
     "bench": ["images"],
     "deploy": ["images"],
-    "cli": ["images", "bench", "deploy"],
+    "cluster": ["bench"],
+    "cli": ["images", "bench", "deploy", "cluster"],
     "__main__": ["cli"],
 }
 """Each room may import from itself, the rooms named here, and what these may import. A new room is one line."""

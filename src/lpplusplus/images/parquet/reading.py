@@ -100,6 +100,11 @@ def _files(system: Any, path: str, where: str) -> tuple[list[str] | clip_retriev
     return [f"{path}/{name}" for name in names], None
 
 
+def read_file(system: Any, path: str, place: str | PathLike[str]) -> Embeddings:
+    """Embeddings of one file in the file system of `place`."""
+    return _read(system, [path], None, place)
+
+
 @dataclass
 class _Part:
     """A file, of which only the end has been read."""
