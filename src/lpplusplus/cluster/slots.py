@@ -5,8 +5,9 @@ Ray lets a request wait for ever that no node can meet, since a larger node migh
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +73,8 @@ def connected(address: str | None = None) -> Iterator[None]:
     """A connection to a cluster: the one at `address`, else at `RAY_ADDRESS`, else a new one on this machine.
 
     A connection that is there already is used and left open. Ray's own default, the last cluster that was started here,
-    is not asked for: if that has ended, Ray waits for minutes. "auto" asks for it.
+    is not asked for: if that has ended, Ray waits for minutes. "auto" asks for it. What Ray prints about lost nodes
+    goes to standard error.
     """
     # As with onnxruntime: nothing is reported to its maker. Without GPUs, Ray leaves CUDA's variables alone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -85,6 +87,8 @@ def connected(address: str | None = None) -> Iterator[None]:
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local":
+        os.environ.setdefault("RAY_worker_niceness", "0")  # By default all else on this machine goes first.
     here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
     _check_reachable(address)
     try:
@@ -92,7 +96,8 @@ def connected(address: str | None = None) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(f"no Ray cluster could be reached or started ({str(error).splitlines()[0]}).") from error
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         ray.shutdown()
 

@@ -66,20 +66,25 @@ def run(
 
     with connected(ray_address):
         check_gpus(opened.all_cells())
-        workers = RayWorkers(Slots(workers=jobs))
-        raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit, workers))
+        results, summary = _run(opened, output, root, jobs, limit, RayWorkers(Slots(workers=jobs)))
+    raise typer.Exit(_tell(opened, results, summary, as_json))
 
 
 def run_and_tell(
+    plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, limit: float | None = None
+) -> int:
+    """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
+    return _tell(plan, *_run(plan, output, root, jobs, limit), as_json)
+
+
+def _run(
     plan: Plan,
     output: Path,
     root: Path | None,
     jobs: int | None,
-    as_json: bool,
-    limit: float | None = None,
+    limit: float | None,
     workers: Workers | None = None,
-) -> int:
-    """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
+) -> tuple[Results, RunSummary]:
     from ...bench.loader import DatasetLoader
     from ...bench.results import Results
     from ...bench.runner import run_plan
@@ -88,7 +93,7 @@ def run_and_tell(
     with bar(plan.name) as progress:
         loader = DatasetLoader(root, output / "features")
         summary = run_plan(plan, results, loader, n_jobs=jobs, limit=limit, workers=workers, progress=progress)
-    return _tell(plan, results, summary, as_json)
+    return results, summary
 
 
 def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> int:

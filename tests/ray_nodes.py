@@ -11,11 +11,12 @@ def nodes(count, cpus=1):
     """A cluster of so many nodes with so many logical processors each; `ray` itself is not connected to it."""
     folder = tempfile.mkdtemp(prefix="lppray")  # Short: Ray makes sockets in it.
     before = dict(os.environ)
-    os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+    os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+                      RAY_worker_niceness="0")  # Else workers give way to everything else on this machine.  # fmt: skip
     os.environ.pop("RAY_ADDRESS", None)
     from ray.cluster_utils import Cluster
 
-    settings = {"num_cpus": cpus, "node_ip_address": "127.0.0.1", "object_store_memory": 100_000_000}
+    settings = {"num_cpus": cpus, "object_store_memory": 100_000_000}
     cluster = Cluster(initialize_head=True, head_node_args={**settings, "include_dashboard": False})
     try:
         cluster.others = [cluster.add_node(**settings) for _ in range(count - 1)]
