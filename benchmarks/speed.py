@@ -2,6 +2,7 @@
 
     python -m benchmarks.speed              # everything but the largest task, about 25 minutes on two cores
     python -m benchmarks.speed --only 100x1 --json
+    python -m benchmarks.speed --only 1000x16 --steps 30   # the reference makes 30 of its 300 steps, the rest is scaled
     python -m benchmarks.speed --large      # 21 000 classes, once
 
 The reference is the released recipe as a plain torch loop (`benchmarks.reference`): 300 steps, validation scored at
@@ -20,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from statistics import median
 from typing import Any
 
@@ -225,7 +226,7 @@ CASES = [
         (1000, 16, 1024),
         "released, torch",
         (reference, {}),
-        {"selection=last": (probe, LAST, 60.0), "auto": (probe, {}, 10.0)},
+        {"selection=last": (probe, LAST, 90.0), "auto": (probe, {}, 40.0)},
         1,
         repeats=3,
     ),
@@ -374,6 +375,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--only", nargs="*", default=None, help="names of tasks, such as 100x1")
+    parser.add_argument("--steps", type=int, help="steps of the reference, scaled to 300")
     parser.add_argument("--large", action="store_true", help="the 21 000-class task instead of the others")
     parser.add_argument("--json", action="store_true", help="rows as JSON instead of a table")
     options = parser.parse_args(arguments)
@@ -384,6 +386,8 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         for case in CASES:
             if options.only is None or case.name in options.only:
+                if options.steps and case.reference[0] is reference:
+                    case = replace(case, reference=(reference, {"steps": options.steps}))
                 print(f"measuring {case.name} …", file=sys.stderr)
                 rows += run_case(case, rate)
     if options.json:

@@ -19,8 +19,9 @@ ROOMS = {
     "images": ["methods"],
     "bench": ["images"],
     "deploy": ["images"],
+    "app": ["deploy"],
     "cluster": ["bench"],
-    "cli": ["images", "bench", "deploy", "cluster"],
+    "cli": ["images", "bench", "deploy", "app", "cluster"],
     "__main__": ["cli"],
 }
 """Each room may import from itself, the rooms named here, and what these may import. A new room is one line."""

@@ -90,6 +90,8 @@ def test_lists_of_strings_and_numbers_are_refused(task, method):
         method().fit(F, ["0", "a", "1", "b"] * 4, text=T, classes=["0", "a", 1, "b"])
     with pytest.raises(ValueError, match="y_val mixes"):
         method().fit(F, ["0", "a", "1", "b"] * 4, text=T, X_val=F, y_val=tuple(mixed))
+    with pytest.raises(ValueError, match="y mixes labels of different types: True in row 0, 2 in row 1"):
+        method().fit(F, [True, 2, 3, 4] * 4, text=T)
 
 
 # scikit-learn's folds -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 import lpplusplus
+from browsing import browser, web_files
 from commands import ask, complaint, lpp, usage
 from helpers import shared_data
 from lpplusplus.deploy.export.head import ExportError, head_model
@@ -138,6 +139,12 @@ class TestHead:
         np.testing.assert_allclose(scores, probe.familiarity(new), atol=1e-3)
         assert none.tolist() == probe.none_of_these(new, 0.05).tolist()
         assert 0 < none.sum() < len(new)
+
+    def test_none_of_these_where_all_photos_are_one(self):
+        X, y = np.tile(np.eye(1, 12, dtype=np.float32), (6, 1)), np.repeat(np.arange(2), 3)
+        probe = lpplusplus.LPPlusPlus().fit(X, y)
+        (scores,) = session(head_model(probe, 17, 8)).run(["familiarity"], {"embedding": X[:1]})
+        np.testing.assert_allclose(scores, probe.familiarity(X[:1]), atol=1e-6)
 
     def test_a_method_of_patches_is_refused(self):
         method = lpplusplus.PLOT(encoder="open_clip:any/any")
@@ -312,38 +319,23 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-def runtime_for_the_web():
-    """Files of onnxruntime-web in `$LPP_ORT_WEB`, a folder such as node_modules/onnxruntime-web/dist."""
-    folder = Path(os.environ.get("LPP_ORT_WEB", "node_modules/onnxruntime-web/dist"))
-    names = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-    if not all((folder / name).is_file() for name in names):
-        pytest.skip("onnxruntime-web is not here: npm install onnxruntime-web, and set LPP_ORT_WEB to its dist folder")
-    return [folder / name for name in names]
-
-
 @pytest.fixture(scope="module")
 def page(trained, tmp_path_factory):
     """The exported page in a real browser, served from its folder with onnxruntime-web beside it."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    browser_file = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser_file is None:
-        pytest.skip("there is no Chromium here")
+    names = ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+    runtime = web_files("LPP_ORT_WEB", "onnxruntime-web/dist", *names)
     web, folder = tmp_path_factory.mktemp("web"), trained[1]
     lpp("export", "birds.lpp", "-o", "birds.onnx", cwd=folder)
-    for file in (*runtime_for_the_web(), folder / "birds.onnx", folder / "birds.html"):
+    for file in (*runtime, folder / "birds.onnx", folder / "birds.html"):
         shutil.copy(file, web)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=web))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-    with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_file, args=flags)
-        tab = browser.new_page(viewport={"width": 390, "height": 844})
+    with browser() as chromium:
+        tab = chromium.new_page(viewport={"width": 390, "height": 844})
         tab.asked = []
         tab.on("request", lambda request: tab.asked.append(request.url))
         tab.goto(f"http://127.0.0.1:{server.server_port}/birds.html")
         yield tab
-        browser.close()
     server.shutdown()
     server.server_close()
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lpplusplus.encoders.pixels.decoding import ImageError, Limits, open_image, read_bytes
+from lpplusplus.encoders.pixels.decoding import ImageError, Limits, decode, open_image, read_bytes
 from toy_images import encoded, toy_image
 
 PICTURE = toy_image(1)
@@ -356,3 +356,13 @@ def test_raw_photos_are_refused_with_advice(tmp_path, name, content):
         open_image(tmp_path / name)
     (tmp_path / name).write_bytes(FILES["JPEG"])
     assert open_image(tmp_path / name).size == PICTURE.size
+
+
+def test_a_glance_at_a_large_jpeg_is_smaller_and_no_way_around_the_limits():
+    content = encoded(toy_image(1, 900, 600), "JPEG")
+    whole, quick = decode(content, "a.jpg"), decode(content, "a.jpg", glance=140)
+    assert quick.size == (225, 150)
+    assert np.abs(pixels(quick) - pixels(whole.resize(quick.size))).mean() < 2
+    assert decode(content, "a.jpg", glance=601).size == (900, 600)
+    with pytest.raises(ImageError, match="pixels"):
+        decode(content, "a.jpg", Limits(max_pixels=500_000), glance=140)

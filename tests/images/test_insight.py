@@ -185,3 +185,14 @@ def test_only_the_closest_doubles_of_very_many_are_listed():
     found = look_alikes(rows, labels, [str(i) for i in range(3000)], most=3)
     assert len(found) == 3
     assert all(twins.first_label != twins.second_label for twins in found)
+
+
+def test_names_of_which_none_is_understood():
+    rng = np.random.default_rng(0)
+    classes = [str(k) for k in range(40)]
+    centres = rng.standard_normal((40, 64))
+    rows = (np.repeat(centres, 4, axis=0) + rng.standard_normal((160, 64))).astype(np.float32)
+    labels = np.repeat(classes, 4)
+    foreign = rng.standard_normal((40, 64)).astype(np.float32)
+    assert len(doubtful_names(rows, labels, foreign, classes)) >= 35
+    assert doubtful_names(rows, labels, centres.astype(np.float32), classes) == []

@@ -257,9 +257,27 @@ def test_with_enough_held_out_images_no_further_fold_is_walked(monkeypatch):
     original = Flow.run
     monkeypatch.setattr(Flow, "run", lambda self, *rest: walks.append(self.direct) or original(self, *rest))
     part = LPPlusPlus().fit(F, y, text=T)
-    assert walks == [False, True]  # One fold, of which 40 images are scored, and the fit itself.
+    assert walks == [True, True]  # One fold of two, of which 40 images are scored, and the fit itself.
     assert part.history_.held_out_accuracy != whole.history_.held_out_accuracy
     assert all((40 * a) % 1 == pytest.approx(0, abs=1e-9) for a in part.history_.held_out_accuracy)
+    walks.clear()
+    LPPlusPlus(folds=4).fit(F, y, text=T)
+    assert walks == [True, True]
+    order = np.argsort(y, kind="stable")  # One class after the other, as in a folder of photos.
+    held_out = LPPlusPlus().fit(F[order], y[order], text=T).held_out_
+    assert len(held_out.y) == 40
+    assert np.bincount(held_out.y, minlength=5).min() >= 6
+
+
+@pytest.mark.parametrize(("shape", "folds"), [((5, 40), 2), ((5, 39), 4), ((30, 7), 4)], ids=str)
+def test_two_folds_are_enough_where_there_are_many_images(shape, folds, monkeypatch):
+    """With 200 images, where 50 are enough to hold out; not with fewer, nor where a class would be left with three."""
+    for module in (cross_validation, fit):
+        monkeypatch.setattr(module, "ENOUGH_IMAGES", 50)
+    F, y, T = small_task(*shape, 16, seed=2)
+    default, four = LPPlusPlus().fit(F, y, text=T), LPPlusPlus(folds=4).fit(F, y, text=T)
+    assert (default.history_.held_out_loss == four.history_.held_out_loss) == (folds == 4)
+    assert np.array_equal(default.coef_, LPPlusPlus(folds=folds).fit(F, y, text=T).coef_)
 
 
 def test_with_enough_held_out_images_a_walk_ends_once_its_loss_no_longer_falls(monkeypatch):

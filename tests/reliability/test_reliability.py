@@ -152,7 +152,7 @@ def test_a_service_that_misbehaves(monkeypatch, name):
 @pytest.mark.skipif(sys.platform != "linux" or io_errors.compiler() is None, reason="needs Linux and a C compiler")
 @pytest.mark.parametrize(
     "arguments",
-    [("--most", "3", "embed", "bench draws"), pytest.param((), marks=pytest.mark.slow)],
+    [("--most", "3", "embed", "suggest", "bench draws"), pytest.param((), marks=pytest.mark.slow)],
     ids=["some", "all"],
 )
 def test_writes_that_fail(arguments):

@@ -143,18 +143,19 @@ def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
 
 
 def _check_one_kind(y: Any, name: str) -> None:
-    """Raise for a list of strings and numbers, which numpy would make strings."""
+    """Raise for a list of strings and numbers, which numpy would make strings, or of booleans and numbers."""
     if not isinstance(y, list | tuple):
         return
-    words = [isinstance(label, str) for label in y]
-    if any(words) and not all(words):
-        _refuse_mixture(y, name, words.index(not words[0]))
+    for kind in (str, bool | np.bool_):
+        of_kind = [isinstance(label, kind) for label in y]
+        if any(of_kind) and not all(of_kind):
+            _refuse_mixture(y, name, of_kind.index(not of_kind[0]))
 
 
 def _refuse_mixture(y: Any, name: str, row: int) -> NoReturn:
     raise ValueError(
         f"{name} mixes labels of different types: {y[0]!r} in row 0, {y[row]!r} in row {row}. Make all of them "
-        f"strings or all of them numbers."
+        f"strings, all of them numbers or all of them booleans."
     )
 
 

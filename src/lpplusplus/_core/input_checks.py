@@ -47,7 +47,9 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         except KeyError:
             raise AttributeError("classes_") from None
 
-    def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
+    def _check_task(
+        self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any, unlabelled: Any = None
+    ) -> Task:
         """Check all inputs of `fit`; sets `classes_` and what scikit-learn expects to be set."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -71,8 +73,12 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
             X_val = backend.like(X_val, X, dtype=X.dtype)
             names = checks.check_labels(y_val, "y_val", X_val.shape[0])
             index = backend.like(checks.encode_labels(names, known, "y_val"), X)
+        if unlabelled is not None:
+            unlabelled = backend.like(self._check_held_out(unlabelled, "unlabelled"), X, dtype=X.dtype)
+            if text is not None:
+                checks.check_no_zero_rows(unlabelled, "unlabelled")
         self.classes_ = known
-        return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views, prompts)
+        return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views, prompts, unlabelled=unlabelled)
 
     def _check_views(self, X: Any) -> tuple[Array, Array | None]:
         """One embedding per image, the mean of its views where it has several; and those views."""

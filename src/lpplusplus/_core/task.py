@@ -28,6 +28,10 @@ class Task:
     """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
     weights: Array | None = None
     """(N,) how often each image counts, where that is not once; all are positive."""
+    unlabelled: Array | None = None
+    """(n, D) embeddings without labels, not yet normalised."""
+    means: int = 0
+    """How many of the last rows of the support are means of images, which tell nothing of how images scatter."""
 
     @lazy
     def fewest_shots(self) -> int:

@@ -5,11 +5,12 @@ Dividing them also keeps small tasks from paying for BLAS threads that they cann
 lock in both, so plain threads are enough. Tensors are left to torch's own threads.
 """
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -27,16 +28,30 @@ WORTH_A_THREAD = 2.0e7
 class Team:
     """A fixed number of workers. The division of work depends on that number only, so results repeat bit for bit."""
 
-    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None) -> None:
+    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None, threads: int = 1) -> None:
         self.size = size
+        self.threads = max(size, threads)
+        """Threads that there are: tasks too small to be divided may still run side by side (`each`)."""
         self._pool = pool
 
     def map(self, work: Callable[[int], Result]) -> list[Result]:
         """`[work(0), …, work(size - 1)]`, side by side; the calling thread does the first."""
-        if self._pool is None:
+        if self.size == 1 or self._pool is None:
             return [work(0)]
         others = [self._pool.submit(work, i) for i in range(1, self.size)]
         return [work(0), *(other.result() for other in others)]
+
+    def each(self, work: Callable[[int], Result], count: int) -> list[Result]:
+        """`[work(0), …, work(count - 1)]`, as many at once as there are threads. They must not use the team."""
+        if self._pool is None:
+            return [work(i) for i in range(count)]
+
+        def turns(thread: int) -> list[Result]:
+            return [work(i) for i in range(thread, count, self.threads)]
+
+        others = [self._pool.submit(turns, thread) for thread in range(1, self.threads)]
+        done = [turns(0), *(other.result() for other in others)]
+        return [done[i % self.threads][i // self.threads] for i in range(count)]
 
     def share(self, n: int, worker: int) -> slice:
         """The part of `range(n)` that falls to `worker`."""
@@ -44,7 +59,7 @@ class Team:
 
     def matmul(self, a: Array, b: Array) -> Array:
         """`a @ b`, divided among the workers along the longer side of the result."""
-        if self._pool is None:
+        if self.size == 1 or self._pool is None:
             return a @ b
         out = np.empty((a.shape[0], b.shape[1]), dtype=a.dtype)
 
@@ -75,15 +90,21 @@ def team(data: Array, operations: float) -> Iterator[Team]:
     with ExitStack() as stack:
         allowed = stack.enter_context(single_threaded_blas())
         size = min(allowed, max(1, int(operations / WORTH_A_THREAD)))
-        if size == 1:
+        if allowed == 1:
             yield ALONE
         else:
-            yield Team(size, stack.enter_context(ThreadPoolExecutor(size - 1)))
+            yield Team(size, stack.enter_context(ThreadPoolExecutor(allowed - 1)), allowed)
 
 
 def rows_per_chunk(n_classes: int) -> int:
     """Rows of logits that a worker holds at once: about 8 MiB of float32, where products run at full speed."""
     return int(min(4096, max(256, 2**21 // n_classes)))
+
+
+def give_back_memory() -> None:
+    """Let the system have the memory of arrays that are gone: glibc keeps those of up to 32 MiB for later."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def fork_safe_lock() -> threading.RLock:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table
+from .console import add_row, bar, in_words, out, percent, say, show_json, table
 from .options import AllowNetwork, Errors, Json, OnError, Report, Spec, check_report, report_skipped
 
 
@@ -39,7 +39,6 @@ def check(
     from ..encoders.class_text import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
     from ..images.sources.class_names import read_class_names
-    from ..images.words import advice, summary
 
     skipped = []
     if source.is_file() and is_classifier(source):
@@ -72,10 +71,7 @@ def check(
         out().print(shown)
     else:
         say("Not measured: some class has too few photos to hold one back.")
-    for sentence in summary(found.insight):
-        say("{}", sentence)
-    for heading, about in advice(found.insight):
-        say("[bold]{}[/] {}", heading, about)
+    in_words(found.insight)
     for twins in found.duplicates:
         say("[bold]Almost the same photo twice in {}:[/] {} and {}", twins.first_label, twins.first, twins.second)
     if report is not None:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from .._core.text import plain
+
+if TYPE_CHECKING:
+    from ..images.insight import Insight
 
 WIDTH = 140
 """Columns of a line, if there is no terminal to ask."""
@@ -36,6 +39,18 @@ def say(text: str, *values: object) -> None:
     first, *rest = text.split("{}")
     filled = first + "".join(escape(plain(value)) + part for value, part in zip(values, rest, strict=True))
     out().print(filled, soft_wrap=True)
+
+
+def in_words(insight: "Insight") -> None:
+    """Print in plain words what training found out."""
+    from ..images.words import advice, summary
+
+    for sentence in summary(insight):
+        say("{}", sentence)
+    for heading, lines in advice(insight):
+        say("[bold]{}[/] {}", heading, lines[0] if len(lines) == 1 else "")
+        for line in lines if len(lines) > 1 else ():
+            say("  {}", line)
 
 
 def complain(text: str) -> None:

@@ -1,13 +1,17 @@
 """`lpp suggest`: which photos to label next."""
 
+import os
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table
 from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_writable, report_skipped
+
+if TYPE_CHECKING:
+    from ..images.suggesting import Suggestion
 
 
 def suggest(
@@ -46,18 +50,12 @@ def suggest(
         found = clf.embed(source)
     skipped = report_skipped(found.skipped)
     chosen = clf.suggest(found, count)
-    copied = []
+    copied: list[str] = []
     if copy is not None:
         gone = [one.path for one in chosen if not Path(one.path).is_file()]
         if gone:
             raise ValueError(f"{gone[0]} is no file of its own (in an archive, or an embedding): unpack it first.")
-        for number, one in enumerate(chosen, 1):
-            label = one.guess.replace("/", "_").replace("\\", "_")
-            folder = copy / (f"_{label}" if label in (".", "..") else label)
-            folder.mkdir(parents=True, exist_ok=True)
-            target = folder / f"{number:04d}_{Path(one.path).name}"
-            shutil.copyfile(one.path, target)
-            copied.append(str(target))
+        copied = _copy(chosen, copy)
     if as_json:
         show_json({"suggestions": [one.as_dict() for one in chosen], "copied": copied, "skipped": skipped})
         return
@@ -68,3 +66,24 @@ def suggest(
     if copied:
         say("{} photos copied to [bold]{}[/]: move wrong ones to the right folder, then lpp add {} {}",
             len(copied), copy, model, copy)  # fmt: skip
+
+
+def _copy(chosen: "list[Suggestion]", to: Path) -> list[str]:
+    """Copy photos into a folder per guess; all of them or none, so that the command can be run again."""
+    scratch = to.with_name(f".{to.name}.{os.getpid()}.tmp")
+    names = []
+    try:
+        scratch.mkdir(parents=True)
+        for number, one in enumerate(chosen, 1):
+            label = one.guess.replace("/", "_").replace("\\", "_")
+            name = Path(f"_{label}" if label in (".", "..") else label) / f"{number:04d}_{Path(one.path).name}"
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(one.path, scratch / name)
+            names.append(name)
+        if to.exists():
+            to.rmdir()  # It is empty. Windows renames no folder onto another.
+        scratch.rename(to)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    return [str(to / name) for name in names]

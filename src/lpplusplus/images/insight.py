@@ -30,6 +30,8 @@ LIKELIER = 14.0
 """An image looks mislabelled if another class is so many times as likely as its label."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
+BY_CHANCE = 1.64
+"""Or by less than so many standard errors: a name that means nothing does so 19 times of 20."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,7 @@ def doubtful_names(
     """Classes whose names fit their own images hardly better than other images.
 
     A name's gap is its mean cosine with its class's images minus that with all other images. A name is doubtful if its
-    gap is small compared with the median gap.
+    gap is small compared with the median gap, or with what chance gives: perhaps no name is understood.
 
     Examples
     --------
@@ -291,15 +293,17 @@ def doubtful_names(
     ['zyzzyva']
     """
     cosines = unit_rows(rows) @ unit_rows(text).T
-    gaps = {}
+    gaps, chance = {}, {}
     for k, label in enumerate(classes):
         own = labels == label
         if own.any() and not own.all():
-            gaps[label] = float(cosines[own, k].mean() - cosines[~own, k].mean())
+            others = cosines[~own, k]
+            gaps[label] = float(cosines[own, k].mean() - others.mean())
+            chance[label] = BY_CHANCE * float(others.std()) * (1 / own.sum() + 1 / len(others)) ** 0.5
     if not gaps:
         return []
     enough = MISUNDERSTOOD * max(0.0, float(np.median(list(gaps.values()))))
-    return sorted((label for label, gap in gaps.items() if gap <= enough), key=lambda label: gaps[label])
+    return sorted((label for label, gap in gaps.items() if gap <= max(enough, chance[label])), key=gaps.__getitem__)
 
 
 def look_alikes(

@@ -68,22 +68,22 @@ def short(path: str) -> str:
     return "/".join(path.split("/")[-2:])
 
 
-def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, str]]:
-    """What would help, the most useful first: a heading, and what it is about; `path` is how paths are written."""
+def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, list[str]]]:
+    """What would help, the most useful first: a heading, and lines about it; `path` is how paths are written."""
     found = []
     if insight.mislabelled:
         odd = [f"{path(one.path)} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
-        found.append(("Images that look mislabelled:", f"{'; '.join(odd)}. Have a look: a wrong label costs most."))
+        found.append(("Images that look mislabelled:", [*odd, "Have a look: a wrong label costs most."]))
     for twins in insight.twins:
         pair = f"{path(twins.first)} ({twins.first_label}) and {path(twins.second)} ({twins.second_label})"
-        found.append(("Almost the same image in two classes:", f"{pair}, likeness {twins.likeness}"))
+        found.append(("Almost the same image in two classes:", [f"{pair}, likeness {twins.likeness}"]))
     if insight.weakest:
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
-        found.append(("Weakest classes:", f"{weak}. More, or clearer, examples would help most here."))
+        found.append(("Weakest classes:", [f"{weak}. More, or clearer, examples would help most here."]))
     if insight.doubtful_names:
         names = ", ".join(insight.doubtful_names[:10])
         remedy = "Try other words with --classes, or another --template."
-        found.append(("Names that the encoder seems not to understand:", f"{names}. {remedy}"))
+        found.append(("Names that the encoder seems not to understand:", [f"{names}. {remedy}"]))
     return found
 
 

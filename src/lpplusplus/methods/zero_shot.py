@@ -50,7 +50,9 @@ class ZeroShot(TextBased):
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
-    def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
+    def _check_task(
+        self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any, unlabelled: Any = None
+    ) -> Task:
         if X is not None or y is not None:
             return super()._check_task(X, y, text, classes, X_val, y_val)
         text, classes = named_text.in_order(text, classes, [])

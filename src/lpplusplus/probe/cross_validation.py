@@ -5,17 +5,19 @@ reason to go on. So each iterate is judged with its logits multiplied by the fac
 own factor comes from the logits at the chosen one (`held_out`). See docs/explanation/flow.md.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.threads import rows_per_chunk
+from .._core.threads import ALONE, Team, rows_per_chunk
 from .objective import Objective, Point
 from .objective.cross_entropy import cross_entropy, own_entries
 from .solvers import Iterate, Solver
+
+Kept = TypeVar("Kept")
 
 SCALES = tuple(2.0**j for j in range(-3, 5))
 """Factors of the logits that are tried; between them the loss is interpolated."""
@@ -42,19 +44,25 @@ class Record(NamedTuple):
     """1 for a right prediction, 0 for a wrong one; (iterates, images)."""
     gaps: np.ndarray[Any, Any]
     """How far the logit of the right class is above the mean logit; (iterates, images)."""
-    logits: np.ndarray[Any, Any] = np.empty((0, 0, 0))
-    """Logits of every so manieth image of each fold; (iterates, classes, images)."""
+    logits: list[np.ndarray[Any, Any]] = []  # noqa: RUF012  (A default of a NamedTuple, never written to.)
+    """Logits of every so manieth image of each fold; (classes, images) for each iterate."""
 
 
 class HeldOut:
-    """Observer that scores held-out images. It stops the solver after `most` iterates, or when `patience` runs out."""
+    """Observer that scores held-out images. It stops the solver after `most` iterates, or when `patience` runs out.
+
+    The record has the logits of the first image, and of every so manieth after it; `by_itself`, where no other record
+    joins this one, at the best iterate only.
+    """
 
     def __init__(
-        self, objective: Objective, X: Array, y: Array, patience: int | None, most: int | None = None,
-        weights: Array | None = None, every: int = 1,
+        self, objective: Objective, X: Array, y: Array, patience: int | None, weights: Array | None = None,
+        every: int = 1, *, by_itself: bool = False,
     ) -> None:  # fmt: skip
+        self.objective = objective
+        self.most: int | None = None
         self._watch, self._y, self._every = objective.watch(X), y, every
-        self._team, self._most = objective.team, most
+        self._team, self._by_itself = objective.team, by_itself
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
         self._certain = self._patience is not None and X.shape[0] >= ENOUGH_IMAGES
         if self._certain:
@@ -62,6 +70,7 @@ class HeldOut:
         self._height = -(-rows_per_chunk(objective.support.n_classes) // len(SCALES))
         self._times: list[float] = []
         self._scores: list[tuple[np.ndarray[Any, Any], ...]] = []
+        self._logits: list[np.ndarray[Any, Any]] = []
         self._lowest, self._worse = np.empty(0), 0
         self._weights = None if weights is None else backend.to_numpy(weights)
 
@@ -73,12 +82,16 @@ class HeldOut:
 
         parts = [part for parts in self._team.map(work) for part in parts]
         columns = zip(*parts, strict=True)
-        self._times.append(iterate.time)
-        self._scores.append(tuple(np.concatenate([backend.to_numpy(x) for x in c], axis=-1) for c in columns))
+        *scores, logits = (np.concatenate([backend.to_numpy(x) for x in column], axis=-1) for column in columns)
         if self._weights is not None:  # Of mean 1, so that means over images are weighted means.
-            *scores, logits = self._scores[-1]
-            self._scores[-1] = (*(score * self._weights for score in scores), logits)
-        losses = self._scores[-1][0].astype(np.float64)
+            scores = [score * self._weights for score in scores]
+        self._times.append(iterate.time)
+        self._scores.append(tuple(scores))
+        self._logits.append(logits)
+        if self._by_itself:
+            best = judge(self.record).stop
+            self._logits = [kept if i == best else kept[:, :0].copy() for i, kept in enumerate(self._logits)]
+        losses = scores[0].astype(np.float64)
         losses = losses[np.argmin(losses.mean(axis=1))]
         if not len(self._lowest):
             self._lowest = losses + 1
@@ -87,7 +100,7 @@ class HeldOut:
         self._worse = self._worse + 1 if excess.mean() > (-clear if self._certain else clear) else 0
         if losses.sum() < self._lowest.sum():
             self._lowest = losses
-        return self._worse == self._patience or len(self._times) == self._most
+        return self._worse == self._patience or len(self._times) == self.most
 
     def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, ...]:
         """What the record keeps of some of the images."""
@@ -103,48 +116,53 @@ class HeldOut:
     @property
     def record(self) -> Record:
         """All iterates so far."""
-        return Record(np.asarray(self._times), *map(np.stack, zip(*self._scores, strict=True)))
+        losses, hits, gaps = map(np.stack, zip(*self._scores, strict=True))
+        return Record(np.asarray(self._times), losses, hits, gaps, self._logits)
+
+
+def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
+    """At most so many of `rows`, from all over: their order may be that of the classes.
+
+    >>> evenly(np.arange(10), 4).tolist()
+    [0, 2, 5, 7]
+    """
+    return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
 
 
 def cross_validate(
-    folds: Iterable[int],
-    hold_out: Callable[[int], tuple[Objective, Point, Array, Array, Array | None]],
-    solver: Solver,
-    *,
-    patience: int | None,
-    every: int = 1,
-) -> Record:
-    """Hold out each fold in turn. No run goes on for longer than those before it; the record has the shortest length.
+    folds: Sequence[int], hold_out: Callable[[int], tuple[HeldOut, Point, Kept]], solver: Solver, team: Team = ALONE
+) -> tuple[Record, list[Kept]]:
+    """Hold out each fold in turn. The record has the length of the shortest run.
 
     Parameters
     ----------
     folds
-        Which folds there are.
+        Which to hold out.
     hold_out
-        The objective of all images but those of a fold, the point to start from, and the fold's images, labels
-        and weights.
+        The observer of a fold's images, the point to start from, and anything to be handed back.
     solver
         Runs on each fold's complement.
-    patience
-        Iterates with a clearly worse loss after which a run ends; None to go on to the end.
-    every
-        The record has the logits of each fold's first image, and of every so manieth after it.
+    team
+        Whose threads walk the folds side by side.
     """
-    records: list[Record] = []
-    scored = 0
-    for fold in folds:
-        objective, point, X, y, weights = hold_out(fold)
-        most = len(records[-1].times) if records else None
-        held = HeldOut(objective, X, y, patience, most, weights, every)
-        solver.run(objective, point, held)
-        records.append(held.record)
-        scored += X.shape[0]
-        del objective, point, held, X  # Free their memory before the next fold needs as much.
-        if scored >= ENOUGH_IMAGES:
-            break
-    times = records[-1].times
-    _, *columns = zip(*records, strict=True)
-    return Record(times, *(np.concatenate([part[: len(times)] for part in column], axis=-1) for column in columns))
+    lengths: list[int] = []
+
+    def walk(place: int) -> tuple[Record, Kept]:
+        held, point, kept = hold_out(folds[place])
+        # No run goes on for longer than those that have ended: the record would not have the rest.
+        held.most = min(lengths, default=None)
+        solver.run(held.objective, point, held)
+        record = held.record
+        lengths.append(len(record.times))
+        return record, kept
+
+    records, kept = zip(*team.each(walk, len(folds)), strict=True)
+    if len(records) == 1:
+        return records[0], list(kept)
+    times, *columns, logits = ([part[: min(lengths)] for part in column] for column in zip(*records, strict=True))
+    losses, hits, gaps = (np.concatenate(column, axis=-1) for column in columns)
+    joined = [np.concatenate(parts, axis=-1) for parts in zip(*logits, strict=True)]
+    return Record(times[0], losses, hits, gaps, joined), list(kept)
 
 
 class Judgement(NamedTuple):

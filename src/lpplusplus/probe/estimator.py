@@ -21,6 +21,7 @@ from .recipes import Recipe, check_solver_takes, resolve
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
 from .solvers.base import RULES
+from .unlabelled import with_unlabelled
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -77,7 +78,7 @@ class LPPlusPlus(Doubts):
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
-        Folds of the cross-validation. Default 4.
+        Folds of the cross-validation. Default 4; with 8 000 images and 8 per class or more, 2.
     normalize : bool
         Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
         scaled.
@@ -109,6 +110,8 @@ class LPPlusPlus(Doubts):
         How it was chosen.
     learning_rate_ : float or None
         The rate that was given, or the best of the grid; None where steps come from the curvature.
+    n_unlabelled_ : int
+        How many of the unlabelled images it learned from. Not saved.
     held_out_ : HeldOutAnswers or None
         What it would have said of images that were held out; None if none were. Not saved.
 
@@ -179,14 +182,26 @@ class LPPlusPlus(Doubts):
 
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight: Any = None,
+        sample_weight: Any = None, unlabelled: Any = None,
     ) -> Self:  # fmt: skip
-        """As in every method (`FewShotClassifier.fit`), with `sample_weight`: how often each image counts, (N,).
+        """As in every method (`FewShotClassifier.fit`), with weights of images and with images without labels.
 
-        A weight of 3 is an image that is there three times; 0 leaves it out. Folds of a cross-validation keep their
-        images together, which copies would not.
+        Parameters
+        ----------
+        X, y, text, classes, X_val, y_val
+            As in every method.
+        sample_weight : (N,) array, optional
+            How often each image counts. A weight of 3 is an image that is there three times; 0 leaves it out. Folds of
+            a cross-validation keep their images together, which copies would not.
+        unlabelled : (n, D) array, optional
+            Embeddings of more images like these, of which nobody has said what they show. They may lack some of the
+            classes, or show other things. They are used only if held-out images gain by it; `n_unlabelled_` says how
+            many. Needs two examples per class, or `X_val`. See docs/how-to/unlabelled-photos.md.
         """
-        return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight)
+        extra = {} if unlabelled is None else {"unlabelled": unlabelled}
+        return self._fit_given(
+            X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight, **extra
+        )
 
     def _weighed(self, task: Task, sample_weight: Any) -> Task:
         return weighed(task, sample_weight, self.class_weight, self._labels)
@@ -206,7 +221,10 @@ class LPPlusPlus(Doubts):
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
             checks.check_every_class_has_examples(task, self._labels, remedy)
-        fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
+        rng = generator(self.random_state)
+        fitted, used = train(task, recipe, normalize=self.normalize, rng=rng), 0
+        if task.unlabelled is not None:
+            fitted, used = with_unlabelled(task, fitted, recipe, normalize=self.normalize, rng=rng)
         self.coef_ = fitted.effective
         self.alpha_ = fitted.weights.alpha
         self.intercept_ = fitted.weights.intercept
@@ -217,6 +235,7 @@ class LPPlusPlus(Doubts):
         self.n_updates_ = fitted.update
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
+        self.n_unlabelled_ = used
         self._learn_to_doubt(fitted.held_out, fitted.neighbourhood)
 
     def _count_parameters(self) -> int:

@@ -1,6 +1,7 @@
 """From a checked task and a recipe to a fitted classifier: where start, solver and selection meet."""
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +12,12 @@ from .._core.backend import Array
 from .._core.folds import assign_folds
 from .._core.history import History
 from .._core.lazy import lazy
+from .._core.rows import Rows, some_rows, unit_rows
 from .._core.task import Task
-from .._core.threads import Team, team
+from .._core.threads import ALONE, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
-from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
+from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, evenly, judge
 from .held_out import HeldOutAnswers, as_with_all, best_scale, every_nth
 from .metric import Metric, within
 from .none_of_these import Neighbourhood, evidence
@@ -23,6 +25,9 @@ from .objective import Objective, Point, PrimalObjective, SpanObjective, Support
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
+
+MANY = 8
+"""Images per dimension from which the support is read block by block: copies of it would be most of a fit's memory."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +52,32 @@ class Fitted:
 def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generator) -> Fitted:
     """Fit `recipe` on `task`."""
     selection = choose_selection(task, recipe)
-    folds = None
+    folds, direct = None, selection == "last"
     if selection == "cross-validation":
-        folds = assign_folds(backend.to_numpy(task.y), recipe.folds, rng)
+        count = recipe.folds or how_many_folds(task)
+        folds = assign_folds(backend.to_numpy(task.y), count, rng)
+        direct = task.X.shape[0] >= count * ENOUGH_IMAGES  # Then a single fold is walked, and it is a long way.
     held_out = selection in ("cross-validation", "validation-loss")
-    solver = recipe.solver.for_task(task.least_weight, held_out=held_out, only_the_end=selection == "last")
+    solver = recipe.solver.for_task(task.least_weight, held_out=held_out, direct=direct)
     with team(task.X, cost_of_evaluation(Support(task.X, task.y, task.n_classes, task.text))) as workers:
         run = _Run(task, recipe, solver, normalize, workers, rng)
         if folds is not None:
-            return run.by_cross_validation(folds)
-        if selection == "validation-loss":
-            return run.by_validation_loss()
-        if selection == "validation":
-            return run.by_validation()
-        return run.to_the_end(selection)
+            fitted = run.by_cross_validation(folds)
+        elif selection == "validation-loss":
+            fitted = run.by_validation_loss()
+        elif selection == "validation":
+            fitted = run.by_validation()
+        else:
+            fitted = run.to_the_end(selection)
+    if isinstance(run.X, Rows):
+        del run
+        give_back_memory()
+    return fitted
+
+
+def how_many_folds(task: Task) -> int:
+    """Four; or two, where one of two holds out more than enough images and still leaves each class four."""
+    return 2 if task.X.shape[0] >= 4 * ENOUGH_IMAGES and task.fewest_shots >= 8 else 4
 
 
 def choose_selection(task: Task, recipe: Recipe) -> str:
@@ -115,7 +132,10 @@ class _Run:
         self, task: Task, recipe: Recipe, solver: Solver, normalize: bool, team: Team, rng: np.random.Generator
     ) -> None:
         self.task, self.recipe, self.solver, self.team = task, recipe, solver, team
-        self._X = backend.unit_rows(task.X) if normalize else task.X
+        X = task.X
+        if not isinstance(X, Rows) and X.shape[0] >= MANY * X.shape[1]:
+            X = Rows(X)
+        self.X = unit_rows(X) if normalize else X
         self._X_val = task.X_val
         if task.X_val is not None and normalize:
             self._X_val = backend.unit_rows(task.X_val)
@@ -130,7 +150,7 @@ class _Run:
         """The iterate with the best accuracy on validation data; of all learning rates, where there are several."""
         recipe, best = self.recipe, None
         support, metric = self._support()
-        X, y = self._seen(self._X_val, metric), self.task.y_val
+        X, y = self._changed(self._X_val, metric), self.task.y_val
         for rate in recipe.rates or (None,):
             solver = self.solver if rate is None else replace(self.solver, learning_rate=rate)  # type: ignore[call-arg]
             history = History.of(COLUMNS)
@@ -146,38 +166,48 @@ class _Run:
     def by_cross_validation(self, folds: np.ndarray[Any, Any]) -> Fitted:
         """Stop where the log-loss of each fold was lowest when that fold was held out."""
 
-        task, weights, asked = self.task, self.task.weights, []
+        task, weights = self.task, self.task.weights
         relative = None if weights is None else weights / weights.mean()
         y = backend.to_numpy(task.y)
         counts = np.maximum(np.bincount(y, minlength=task.n_classes), 1)
-        every = self._every(len(folds))
+        numbers, sizes = np.unique(folds, return_counts=True)
+        # With enough images held out no further fold is walked.
+        walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
+        single = len(walked) == 1
+        every = self._every(len(folds), single)
+        run, team = self, ALONE
+        if self.team.size <= len(walked):
+            # Side by side, a thread each: that leaves none of them waiting for the others in every pass.
+            run, team = copy(self), self.team
+            run.team = ALONE
 
-        def hold_out(fold: int) -> tuple[Objective, Point, Array, Array, Array | None]:
-            rest, out = (np.flatnonzero(rows) for rows in (folds != fold, folds == fold))
-            out = out[:ENOUGH_IMAGES]
-            left = np.bincount(y[rest], minlength=task.n_classes)
-            kept, where = out[::every], Neighbourhood.of(self._X[rest, :], y[rest], task.n_classes)
-            near = backend.to_numpy(where.nearness(self._X[kept, :]))
-            asked.append((kept, (1 / np.maximum(left, 1) - 1 / counts)[y[kept]], near))
+        def hold_out(fold: int) -> tuple[HeldOut, Point, tuple[np.ndarray[Any, Any], ...]]:
+            out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            out = evenly(out, ENOUGH_IMAGES)
+            kept, left = out[::every], np.bincount(y[rest], minlength=task.n_classes)
             rest, out = (backend.like(rows, task.y) for rows in (rest, out))
-            support, metric = self._support(rest)
-            seen, weight = self._seen(self._X[out, :], metric), None if relative is None else relative[out]
-            return *self._begin(support), seen, task.y[out], weight
+            where = Neighbourhood.of(some_rows(self.X, rest), task.y[rest], task.n_classes)
+            near = backend.to_numpy(where.nearness(self.X[backend.like(kept, task.y), :]))
+            support, metric = run._support(rest)
+            objective, point = run._begin(support)
+            seen, weight = run._changed(self.X[out, :], metric), None if relative is None else relative[out]
+            held = HeldOut(objective, seen, task.y[out], self._patience, weight, every, by_itself=single)
+            return held, point, (kept, (1 / np.maximum(left, 1) - 1 / counts)[y[kept]], near)
 
-        present = np.unique(folds).tolist()
-        record = cross_validate(present, hold_out, self.solver, patience=self._patience, every=every)
+        record, asked = cross_validate(walked.tolist(), hold_out, self.solver, team)
         rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         # How far to go grows with the images per class, and a fold's complement has fewer of them.
-        further = len(present) / (len(present) - 1)
-        return self._until(record, "cross-validation", _Asked(self._X, y, rows, nearness, lacking, relative), further)
+        further = len(numbers) / (len(numbers) - 1)
+        return self._until(record, "cross-validation", _Asked(self.X, y, rows, nearness, lacking, relative), further)
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
         assert self._X_val is not None
         support, metric = self._support()
         objective, point = self._begin(support)
-        every = self._every(self._X_val.shape[0])
-        held = HeldOut(objective, self._seen(self._X_val, metric), self.task.y_val, self._patience, every=every)
+        every = self._every(self._X_val.shape[0], single=True)
+        seen = self._changed(self._X_val, metric)
+        held = HeldOut(objective, seen, self.task.y_val, self._patience, every=every, by_itself=True)
         self.solver.run(objective, point, held)
         del objective, point
         y, rows = backend.to_numpy(self.task.y_val), np.arange(self._X_val.shape[0])[::every]
@@ -193,6 +223,9 @@ class _Run:
         judgement, history = judge(record), History.of(COLUMNS)
         stop = judgement.stop
         held_out, scale = self._answers(record.logits[stop].T, asked)
+        record.logits.clear()
+        if isinstance(self.X, Rows):
+            give_back_memory()  # The last walk needs it.
         history.held_out_loss[:] = judgement.losses.tolist()
         history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
         history.held_out_scale[:] = judgement.scales.tolist()
@@ -213,10 +246,12 @@ class _Run:
 
     @lazy
     def _neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood.of(self._X, self.task.y, self.task.n_classes)
+        return Neighbourhood.of(self.X, self.task.y, self.task.n_classes)
 
-    def _every(self, images: int) -> int:
-        return every_nth(min(images, ENOUGH_IMAGES), self.task.n_classes, self.solver.evaluations + 1)
+    def _every(self, images: int, single: bool) -> int:
+        """Of how many held-out images one keeps its logits; those of a single walk at the best iterate."""
+        iterates = 8 if single else self.solver.evaluations + 1
+        return every_nth(min(images, ENOUGH_IMAGES), self.task.n_classes, iterates)
 
     def _last(
         self, history: History, selection: str, stop: int | None = None, *, enough: float = -1.0, scale: float = 1.0
@@ -228,23 +263,27 @@ class _Run:
         return self._finish(objective, keeper, history, selection, metric, self.solver, float(scale))
 
     def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
-        """The images of `rows`, or all of them, in their metric."""
-        task, X, y, weights = self.task, self._X, self.task.y, self.task.weights
+        """The images of `rows`, or all of them; and the change of coordinates that they have gone through, if any."""
+        task, X, y, weights = self.task, self.X, self.task.y, self.task.weights
         if rows is not None:
-            X, y, weights = X[rows, :], y[rows], None if weights is None else weights[rows]
+            X, y, weights = some_rows(X, rows), y[rows], None if weights is None else weights[rows]
         metric = None
         if self.recipe.metric == "within":
             seen, labels, often = X, y, weights
+            if task.means:
+                seen, labels, often = X[: -task.means, :], y[: -task.means], None
             if self._views is not None:
                 views = self._views if rows is None else self._views[rows, :, :]
-                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(y, views.shape[1])
-                often = None if weights is None else backend.repeat(weights, views.shape[1])
+                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(labels, views.shape[1])
+                often = None if often is None else backend.repeat(often, views.shape[1])
             metric = within(seen, labels, task.n_classes, self.team, weights=often)
-        text = self._text if metric is None or self._text is None else metric.text(self._text, self.team)
-        moment = None if metric is None or self._views is not None else metric.moment
-        return Support.weighted(self._seen(X, metric), y, task.n_classes, text, weights, moment), metric
+        if metric is None or self.solver.coordinates == "any":
+            moment = None if metric is None or self._views is not None or task.means else metric.moment
+            return Support.weighted(X, y, task.n_classes, self._text, weights, metric, moment), None
+        text = None if self._text is None else metric.text(self._text, self.team)
+        return Support.weighted(self._changed(X[:, :], metric), y, task.n_classes, text, weights), metric
 
-    def _seen(self, X: Array, metric: Metric | None) -> Array:
+    def _changed(self, X: Array, metric: Metric | None) -> Array:
         return X if metric is None else metric.images(X, self.team)
 
     def _begin(self, support: Support, watched: Array | None = None) -> tuple[Objective, Point]:
@@ -263,8 +302,10 @@ class _Run:
     def _start(self, support: Support) -> Weights:
         recipe, rng = self.recipe, np.random.default_rng(self._seed)
         F, k = support.F, support.n_classes
-        sums = support.class_sums
+        sums, metric = support.class_sums, support.metric
         W = initialization.random_weights(F, k, rng) if recipe.w_init == "random" else sums
+        if metric is not None:
+            W = metric.weights(W, self.team) if recipe.w_init == "random" else metric.steps(W.T, self.team).T
         alpha = intercept = None
         if support.text is not None:
             text = support.text

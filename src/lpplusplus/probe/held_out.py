@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 from .._core.backend import Array
+from .._core.roots import zero_of
 
 GAIN = 0.4
 """c: how much of the gap an own logit lacks where the class has a single example, compared with many."""
@@ -89,4 +89,4 @@ def best_scale(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], weights: A
     low, high = SCALES
     if slope(low) >= 0 or slope(high) <= 0:
         return float(np.exp(low if slope(low) >= 0 else high))
-    return float(np.exp(scipy.optimize.brentq(slope, low, high, xtol=1e-9)))
+    return float(np.exp(zero_of(slope, low, high, precision=1e-9)))

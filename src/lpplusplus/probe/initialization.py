@@ -10,11 +10,12 @@ which is the default here; the published training-free results, which are above 
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.roots import zero_of
+from .._core.rows import some_rows, sum_by_class
 from .._core.threads import ALONE, Team, rows_per_chunk
 
 TEXT_STRENGTH = 250.0
@@ -37,7 +38,7 @@ def class_sums(F: Array, y: Array, n_classes: int) -> Array:
     array([[2., 0.],
            [0., 1.]])
     """
-    return backend.sum_by_class(*_ready(F, y), n_classes)
+    return sum_by_class(*_ready(F, y), n_classes)
 
 
 def shared_alpha(F: Array, y: Array, text: Array) -> float:
@@ -103,7 +104,7 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
     """
     F, y = _ready(F, y)
     rows = slice(None, None, -(-F.shape[0] // ENOUGH_IMAGES))
-    scores = backend.to_numpy(F[rows] @ backend.like(text, F, dtype=F.dtype).T)
+    scores = backend.to_numpy(F[rows, :] @ backend.like(text, F, dtype=F.dtype).T)
     weights = None
     if roots is not None:  # Of `F`, as in `Support`.
         root = backend.to_numpy(roots[rows])
@@ -121,7 +122,7 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
 
     if slope(0.0) >= 0:
         return 0.0
-    return most if slope(most) <= 0 else float(scipy.optimize.brentq(slope, 0.0, most, xtol=1e-6 * most))
+    return most if slope(most) <= 0 else zero_of(slope, 0.0, most, precision=1e-6 * most)
 
 
 def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team: Team = ALONE) -> Array:
@@ -142,7 +143,7 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     first = _first_of_each_class(backend.to_numpy(y), ENOUGH_TO_BELIEVE)
     if len(first) < F.shape[0]:
         rows = backend.like(first, y)
-        F, y, roots = F[rows, :], y[rows], None if roots is None else roots[rows]
+        F, y, roots = some_rows(F, rows), y[rows], None if roots is None else roots[rows]
     # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
     weights = None if roots is None else roots**2
     extra = {} if weights is None else {"weights": weights}

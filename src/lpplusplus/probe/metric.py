@@ -1,21 +1,22 @@
-"""The within-class metric: coordinates in which images of one class scatter alike in all directions.
+"""The within-class metric: what a step of the descent is measured in.
 
 With two images of a class the support tells how images of one class differ: S, the pooled within-class scatter. Its
 large directions carry no class, and plain gradient steps spend their time on them. Let B = I + ρ S / λ with λ the mean
-eigenvalue of S, and R Rᵀ = B⁻¹. The fit runs on images Rᵀf and texts R⁻¹t, whose products f·t are those of before, and
-the weights it finds are R w in the old coordinates. Loss, α and the text block stay what they are; a gradient step on
-W becomes one with B⁻¹ in front, and the start becomes B⁻¹ Σ f: the weights of linear discriminant analysis with S
-shrunk half way (ρ = 1) to a sphere, as LP++'s start is that of a nearest-mean classifier. See
-docs/explanation/flow.md.
+eigenvalue of S, and R Rᵀ = B⁻¹. The descent runs in the coordinates in which images are Rᵀf and texts R⁻¹t, whose
+products f·t are those of before: images of one class scatter alike in all directions there. Loss, α and the text block
+stay what they are; a gradient step on W becomes one with B⁻¹ in front, and the start becomes B⁻¹ Σ f: the weights of
+linear discriminant analysis with S shrunk half way (ρ = 1) to a sphere, as LP++'s start is that of a nearest-mean
+classifier. The forms of the objective take steps with B⁻¹ and leave images and texts as they are. A solver that needs
+the coordinates themselves gets images and texts that have been changed. See docs/explanation/flow.md.
 """
 
 from dataclasses import dataclass
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.lazy import lazy
+from .._core.rows import Rows, parts, sum_by_class, times
 from .._core.threads import ALONE, Team
-from .initialization import class_sums
-from .objective.support import moment_of
 
 RHO = 1.0
 """ρ: how much the scatter counts against a sphere of the same mean eigenvalue."""
@@ -32,7 +33,7 @@ class Metric:
     basis: Array | None
     """(D, m) orthonormal columns."""
     moment: Array | None = None
-    """Σ of the images' outer products in the new coordinates, (D, D), where that was cheaper to change than to make."""
+    """Σ of the images' outer products, (D, D), where it was needed."""
 
     def images(self, X: Array, team: Team = ALONE) -> Array:
         """Rᵀx for each row."""
@@ -46,6 +47,22 @@ class Metric:
         """R w for each row: weights for images in the old coordinates."""
         return self._times(W, self.root.T, team)
 
+    def duals(self, W: Array, team: Team = ALONE) -> Array:
+        """R⁻ᵀw for each row."""
+        return self._times(W, self.inverse, team)
+
+    def steps(self, gradients: Array, team: Team = ALONE) -> Array:
+        """B⁻¹g for each column."""
+        if self.basis is None:
+            return team.matmul(self._shrinking, gradients)
+        inside = self.basis.T @ gradients
+        return gradients + self.basis @ (self._shrinking @ inside - inside)
+
+    @lazy
+    def _shrinking(self) -> Array:
+        """B⁻¹."""
+        return self.root @ self.root.T
+
     def _times(self, X: Array, matrix: Array, team: Team) -> Array:
         if self.basis is None:
             return team.matmul(X, matrix)
@@ -54,7 +71,7 @@ class Metric:
 
 
 def within(
-    F: Array, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO, weights: Array | None = None
+    F: Array | Rows, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO, weights: Array | None = None
 ) -> Metric | None:
     """The metric of labelled images; None where no class has two that differ.
 
@@ -68,25 +85,40 @@ def within(
     """
     xp = backend.namespace(F)
     n, dim = F.shape
-    roots = None if weights is None else xp.sqrt(weights)[:, None]
-    sums = class_sums(F if weights is None else F * weights[:, None], y, n_classes)
+    sums = sum_by_class(F if weights is None else times(F, weights), y, n_classes)
     counts = xp.bincount(y, minlength=n_classes, **({} if weights is None else {"weights": weights}))
     counts = backend.cast(counts + (counts == 0), F.dtype)
+    F = F if weights is None else times(F, xp.sqrt(weights))
+    moment = None
     if 2 * n <= dim:
-        apart = F - (sums / counts[:, None])[y]
-        basis, triangle = xp.linalg.qr((apart if roots is None else apart * roots).T)
+        means = (sums / counts[:, None])[y]
+        means = means if weights is None else means * xp.sqrt(weights)[:, None]
+        basis, triangle = xp.linalg.qr((F[:, :] - means).T)
         scatter = triangle @ triangle.T
     else:
         basis, sums = None, sums / xp.sqrt(counts)[:, None]
-        F = F if roots is None else F * roots
         moment = moment_of(F, team)
         scatter = moment - sums.T @ sums
     total = float(xp.linalg.trace(scatter))
-    if not total > n * float(xp.finfo(F.dtype).eps) * float(xp.max(xp.abs(F))) ** 2:
+    largest = backend.largest(F[next(parts(F)), :])  # Of many rows the first say how large their numbers are.
+    if not total > n * float(xp.finfo(F.dtype).eps) * largest**2:
         return None
     scatter *= rho * dim / total
-    ahead = xp.linalg.cholesky(scatter + backend.like(xp.eye(scatter.shape[0]), F, dtype=F.dtype))
-    root = backend.inverse_of_triangle(ahead).T
-    if basis is not None or n < 2 * dim:
-        return Metric(root, ahead.T, basis)
-    return Metric(root, ahead.T, basis, team.matmul(root.T, team.matmul(moment, root)))
+    scatter += backend.like(xp.eye(scatter.shape[0]), scatter, dtype=F.dtype)
+    ahead, inverse = backend.triangle_and_inverse(scatter)
+    return Metric(inverse.T, ahead.T, basis, moment)
+
+
+def moment_of(F: Array | Rows, team: Team) -> Array:
+    """FᵀF, (D, D)."""
+
+    def work(worker: int) -> Array:
+        total, mine = 0, team.share(F.shape[0], worker)
+        for rows in parts(F):
+            low, high = max(rows.start, mine.start), min(rows.stop, mine.stop)
+            if low < high:
+                block = F[low:high, :]
+                total = total + block.T @ block
+        return total
+
+    return sum(team.map(work))

@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.rows import Rows, sum_by_class
 
 DIRECTIONS = 16
 """Rows of A at most. More change nothing, and a file keeps them."""
 MOST_ROWS = 512
 """Images that A is computed from; of more, every so manieth."""
+ROUNDS = 4
+"""Products that find its directions. They need not be exact: what is left over hardly differs from those taken."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,22 @@ class Neighbourhood:
     """A, (R, D)."""
 
     @classmethod
-    def of(cls, F: Array, y: Array, n_classes: int) -> "Neighbourhood":
+    def of(cls, F: Array | Rows, y: Array, n_classes: int) -> "Neighbourhood":
         """That of labelled images."""
-        F, y = backend.to_numpy(F), backend.to_numpy(y)
-        counts = np.bincount(y, minlength=n_classes).astype(F.dtype)
-        means = backend.sum_by_class(F, y, n_classes) / np.maximum(counts, 1)[:, None]
+        means = backend.to_numpy(sum_by_class(F, y, n_classes))
+        y = backend.to_numpy(y)
+        counts = np.bincount(y, minlength=n_classes).astype(means.dtype)
+        means = means / np.maximum(counts, 1)[:, None]
         step = -(-len(y) // MOST_ROWS)
-        apart = F[::step] - means[y[::step]]
-        gram = (apart @ apart.T).astype(np.float64)
+        apart = backend.to_numpy(F[::step, :]) - means[y[::step]]
+        gram = apart @ apart.T
         spread = float(np.trace(gram)) / F.shape[1]
         size = min(DIRECTIONS, len(gram))
-        values, vectors = scipy.linalg.eigh(gram, subset_by_index=[len(gram) - size, len(gram) - 1])
+        values, vectors = _leading(gram.astype(np.float64), size)
         real = values > 1e-6 * max(spread, 1e-30)
         values, vectors = values[real], vectors[:, real]
         lengths = np.sqrt(values / (spread + values) / values)  # Of unit directions, and those of `apart`.
-        return cls(means, counts, ((vectors * lengths).T @ apart).astype(F.dtype))
+        return cls(means, counts, ((vectors * lengths).T @ apart).astype(means.dtype))
 
     def nearness(self, F: Array) -> Array:
         """What the images say, (n,)."""
@@ -70,6 +73,17 @@ class Neighbourhood:
         d = (d * (counts / (counts + 1)))[:, counts > 0]
         mean = xp.mean(d, axis=1)
         return -xp.min(d, axis=1) / (mean + (mean == 0))  # 0 where all images are the same one.
+
+
+def _leading(gram: np.ndarray[Any, Any], size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The largest eigenvalues and their vectors, by a few products with a thin block where the matrix is large."""
+    basis = np.eye(len(gram))
+    if len(gram) > 8 * size:
+        basis = np.random.default_rng(0).standard_normal((len(gram), 2 * size))
+        for _ in range(ROUNDS):
+            basis, _ = np.linalg.qr(gram @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ gram @ basis)
+    return values[-size:], (basis @ vectors)[:, -size:]
 
 
 def evidence(logits: Array, nearness: Array, names: Array | None) -> Array:

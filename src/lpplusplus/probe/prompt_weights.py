@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from .._core import backend
 from .._core.class_prompts import weighted
+from .._core.rows import sum_by_class, unit_rows
 from .._core.task import Task
 from .initialization import likeliest_alpha
 
@@ -37,8 +38,8 @@ def weigh_prompts(task: Task) -> Task:
     """
     if task.prompts is None or task.text is None:
         return task
-    F = backend.unit_rows(task.X)
-    means = backend.unit_rows(backend.sum_by_class(F, task.y, task.n_classes))
+    F = unit_rows(task.X)
+    means = backend.unit_rows(sum_by_class(F, task.y, task.n_classes))
     cosines = backend.namespace(F).stack([backend.row_dots(prompt, means) for prompt in task.prompts])
     text = weighted(task.prompts, cosines, likeliest_alpha(F, task.y, task.text, most=STEEPEST))
     return replace(task, text=text, prompts=None)

@@ -32,7 +32,8 @@ class Recipe:
     intercept: bool = False
     selection: str = "auto"
     ties: str = "latest"
-    folds: int = 4
+    folds: int | None = None
+    """None for four, or two where there are many images."""
     by_loss: bool = True
     """Whether `selection="auto"` goes by held-out log-loss, of validation data or in cross-validation."""
     start_competes: bool = True

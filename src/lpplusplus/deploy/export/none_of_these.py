@@ -35,7 +35,9 @@ def add_none_of_these(g: Graph, model: Any, f: str, logits: str, limit: float) -
     theirs = ((means**2).sum(axis=1) - (centres**2).sum(axis=1))[None, :]
     d = g("Add", g("Sub", own, g("Mul", products, np.float64(2))), theirs)
     d = g("Mul", d, (counts / (counts + 1))[None, :])
-    nearness = g("Div", _max(g, g("Neg", d)), g("Div", _sum(g, d), np.float64(len(counts))))
+    mean = g("Div", _sum(g, d), np.float64(len(counts)))
+    mean = g("Add", mean, g("Cast", g("Equal", mean, np.float64(0)), to=11))  # 0 / 0 where all images are the same one.
+    nearness = g("Div", _max(g, g("Neg", d)), mean)
     seen = [g("Sub", _max(g, z), g("Div", _sum(g, z), np.float64(len(model.classes_)))), nearness]
     if model.text_ is not None:
         seen.append(_max(g, g("MatMul", f, _double(model.text_).T.copy())))

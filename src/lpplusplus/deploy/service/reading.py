@@ -14,7 +14,7 @@ from anyio import to_thread
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, ValidationError
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from .batcher import Picture
@@ -88,17 +88,7 @@ class Reader:
             yield chunk
 
     async def _from_form(self, request: Request, held: list[int]) -> list[Picture]:
-        most = self._settings.max_images
-        try:
-            form = await MultiPartParser(
-                request.headers, self._chunks(request, held), max_files=most + 1, max_fields=1
-            ).parse()
-        except MultiPartException as error:
-            if "Too many files" in error.message:
-                self._check_count(most + 1)
-            raise Refusal(400, "malformed", f"the body is not multipart/form-data: {error.message}") from None
-        except (KeyError, ValueError, UnicodeError) as error:  # A header without a boundary, or one that is no text.
-            raise Refusal(400, "malformed", f"the body is not multipart/form-data ({error!r}).") from None
+        form = await read_form(request, self._chunks(request, held), self._settings.max_images)
         try:
             pictures = []
             for field, value in form.multi_items():
@@ -150,17 +140,32 @@ class Reader:
         return rows
 
     def _check_count(self, count: int) -> None:
-        most = self._settings.max_images
         if not count:
             raise Refusal(422, "invalid", "the request has no images.")
-        if count > most:
-            raise Refusal(413, "too_many_images", f"a request may have {most} images or embeddings: send several.")
+        if count > self._settings.max_images:
+            raise _too_many(self._settings.max_images)
 
     def _check_size(self, size: int, name: str) -> None:
         if size > self._settings.max_image:
             raise Refusal(
                 413, "image_too_large", f"{name}: has more than the {self._settings.max_image:,} bytes allowed."
             )
+
+
+async def read_form(request: Request, chunks: AsyncGenerator[bytes, None], most: int) -> FormData:
+    """A form with at most so many files; close it. What is large in it goes to temporary files without a name."""
+    try:
+        return await MultiPartParser(request.headers, chunks, max_files=most, max_fields=1).parse()
+    except MultiPartException as error:
+        if "Too many files" in error.message:
+            raise _too_many(most) from None
+        raise Refusal(400, "malformed", f"the body is not multipart/form-data: {error.message}") from None
+    except (KeyError, ValueError, UnicodeError) as error:  # A header without a boundary, or one that is no text.
+        raise Refusal(400, "malformed", f"the body is not multipart/form-data ({error!r}).") from None
+
+
+def _too_many(most: int) -> Refusal:
+    return Refusal(413, "too_many_images", f"a request may have {most} images or embeddings: send several.")
 
 
 def body_schema(most: int) -> dict[str, Any]:

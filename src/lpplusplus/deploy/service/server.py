@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from .shelf import Shelf
 
@@ -41,10 +41,16 @@ def address_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: FastAPI, sock: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+def run(
+    app: ASGIApp,
+    sock: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    seconds_to_finish: int = SECONDS_TO_FINISH,
+) -> None:
     """Serve until SIGTERM or Ctrl-C. Requests under way are answered first; a second Ctrl-C does not wait for them."""
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=SECONDS_TO_FINISH
+        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=seconds_to_finish
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again after a good end: that is no failure.

@@ -81,7 +81,7 @@ class Content:
     scores: Scores | None = None
     measured: str = ""
     sentences: Sequence[str] = ()
-    advice: Sequence[tuple[str, str]] = ()
+    advice: Sequence[tuple[str, list[str]]] = ()
     mistakes: list[Photo] = field(default_factory=list)
     mistakes_in_all: int = 0
     doubts: list[Photo] = field(default_factory=list)

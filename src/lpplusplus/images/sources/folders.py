@@ -24,6 +24,8 @@ EXTENSIONS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", *_EXTRA)
 )
 """How names of images end, in any case. Whether they are images is for `pixels.decoding` to find out."""
+HIDDEN, UNSORTED = ".lpp", "unsorted"
+"""A folder that has the first is a project of `lpp app`; there, the second holds photos without a class."""
 PartName = Literal["train", "val", "test"]
 _PARTS: dict[str, PartName] = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -45,7 +47,8 @@ def from_folder(
     Parameters
     ----------
     root
-        `root/<class>/…/image.jpg`; the label is the name of the folder directly below `root`.
+        `root/<class>/…/image.jpg`; the label is the name of the folder directly below `root`. In a project of `lpp app`
+        photos in `root/unsorted` and directly in `root` have no label and are left out.
     labels
         False for images without labels: all below `root`, in sub-folders or not.
     allow_empty
@@ -108,6 +111,9 @@ def _only_folders(tree: Tree, folder: Path) -> bool:
 
 def _by_class(root: Path, below: Tree, allow_empty: bool) -> ImageSet:
     folders = below.read(root)
+    if below.is_project(root):
+        folders = [folder for folder in folders if folder.name != UNSORTED]
+        below.files.clear()
     if below.files:
         beside = "beside class folders" if folders else "without class folders"
         name = os.path.basename(str(below.files[0]))
@@ -169,6 +175,13 @@ class Tree:
         status = folder.stat()
         return status.st_dev, status.st_ino
 
+    def is_project(self, folder: Path) -> bool:
+        """Whether it is a project of `lpp app`."""
+        try:
+            return any(name == HIDDEN and is_folder for name, is_folder, _ in self.entries(folder))
+        except OSError:
+            return False
+
     def walk(self, top: Path) -> None:
         """Read a folder and all below it, depth first."""
         waiting, seen = [top], set()
@@ -198,7 +211,7 @@ class Tree:
             hidden = name.startswith(".")
             if not hidden and is_folder:
                 folders.append(path)
-            elif not hidden and suffix in EXTENSIONS and _can_be_read(suffix):
+            elif not hidden and readable(suffix):
                 self.files.append(item)
             else:
                 self.ignored += 1
@@ -242,9 +255,11 @@ class Tree:
         self.problems.append(ImageError(folder, what))
 
 
-def _can_be_read(suffix: str) -> bool:
+def readable(suffix: str) -> bool:
+    """Whether a file whose name ends so, in any case, is an image that can be read here."""
+    suffix = suffix.lower()
     if suffix not in _EXTRA:
-        return True
+        return suffix in EXTENSIONS
     from ...encoders.pixels.decoding import extra_formats
 
     return _EXTRA[suffix] in extra_formats()

@@ -3,8 +3,12 @@
 An evaluation takes two products of N x D x K, in chunks of rows so that the N x K logits never exist at once. Steps on
 α take fewer, since the products f_i·t_k of images and text are kept: the gradient of α is Σ_i R_ik f_i·t_k, and the
 logits after a step on α are those before it plus Δα_k f_i·t_k.
+
+With a metric the gradient of W is B⁻¹ ∂L/∂W: that of the metric's coordinates, brought back to those of the weights.
+One product of D x D x K per evaluation takes the place of images in other coordinates, which would be a second copy.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..._core import backend
@@ -66,6 +70,7 @@ class PrimalObjective(Objective):
         self._logits = [backend.empty(F, (height, shape[1])) for _ in range(team.size)]
         self._sums = [backend.empty(F, shape) for _ in range(team.size)]
         self._parts = [backend.empty(F, shape) for _ in range(team.size)]
+        self._rooms = [support.room(height) for _ in range(team.size)]
         self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
 
     def at(self, weights: Weights) -> Point:
@@ -94,12 +99,22 @@ class PrimalObjective(Objective):
             moment = support.moment(self.team) / support.total
             if text is not None:
                 energy = backend.row_dots(self.team.matmul(text, moment), text)
-            return leading_eigenpairs(lambda x: moment @ x, moment, support.dim), energy
-        F = support.F
+            return self._eigenpairs(lambda x: moment @ x, moment), energy
+        F = support.F[:, :]
         if text is not None:
             scores = self.team.matmul(F, text.T)
             energy = backend.column_dots(scores, scores) / support.total
-        return leading_eigenpairs(lambda x: F.T @ (F @ x) / support.total, F, support.dim), energy
+        return self._eigenpairs(lambda x: F.T @ (F @ x) / support.total, F), energy
+
+    def _eigenpairs(self, apply: Callable[[Array], Array], reference: Array) -> Spectrum:
+        """Of FᵀF/N, or with a metric of RᵀFᵀF R/N."""
+        metric, dim = self.support.metric, self.support.dim
+        if metric is None:
+            return leading_eigenpairs(apply, reference, dim)
+        values, vectors, _ = leading_eigenpairs(
+            lambda x: metric.images(apply(metric.weights(x.T).T).T).T, reference, dim
+        )
+        return Spectrum(values, metric.weights(vectors.T).T, metric.duals(vectors.T).T)
 
     @property
     def spectrum(self) -> Spectrum:
@@ -134,6 +149,8 @@ class PrimalObjective(Objective):
         gradient *= factor
         self._freeze(gradient)
         text_gradient = backend.column_dots(gradient, self._text) if alpha else None
+        if self.support.metric is not None:
+            gradient = self.support.metric.steps(gradient, self.team)
         bias_gradient = None
         if point.intercept is not None:
             bias_gradient = sum(share.intercept for share in shares) * factor
@@ -170,7 +187,8 @@ class PrimalObjective(Objective):
             total[...] = 0
         for a, b in self._chunks[self.team.share(len(self._chunks), worker)]:
             r = self._logits[worker][: b - a, :]  # Room for the logits, which become the residual.
-            z, roots = self._chunk_logits(asked, (a, b), r), None
+            F, roots = support.read(a, b, self._rooms[worker]), None
+            z = self._chunk_logits(asked, (a, b), F, r)
             if support.roots is not None:
                 roots = support.roots[a:b]
                 z = xp.divide(z, roots[:, None], out=r)
@@ -182,20 +200,20 @@ class PrimalObjective(Objective):
             if asked.scores is not None:
                 along_text += backend.column_dots(r, asked.scores[a, b])
             if asked.gradient:
-                total += xp.matmul(support.F[a:b, :].T, r, out=part)
+                total += xp.matmul(F.T, r, out=part)
                 if intercept is not None:
                     bias += xp.sum(r, axis=0) if roots is None else roots @ r
         return Share(loss, bias, kappa, along_text, size)
 
-    def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], room: Array) -> Array:
-        """Logits of some images, in `room`; those to be held, in a place of their own."""
+    def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], F: Array, room: Array) -> Array:
+        """Logits of the images `F`, in `room`; those to be held, in a place of their own."""
         xp, point = backend.namespace(room), asked.point
         if asked.travel is not None and chunk in asked.held:
             xp.multiply(self._scores[chunk], asked.travel, out=room)
             room += asked.held[chunk]
             return room
         out = asked.held.get(chunk, room) if asked.hold else room
-        z = xp.matmul(self.support.F[slice(*chunk), :], point.v, out=out)
+        z = xp.matmul(F, point.v, out=out)
         if point.intercept is not None:
             roots = self.support.roots
             z += point.intercept if roots is None else roots[slice(*chunk), None] * point.intercept

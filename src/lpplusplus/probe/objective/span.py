@@ -4,7 +4,7 @@ Every gradient of W is a combination of support images, so W = W⁰ + CᵀF/N wi
 the logits of the support follow from the Gram matrix: F Wᵀ = F W⁰ᵀ + (F Fᵀ/N) C. Coordinates are C and the logits
 stacked, (2N, K); those of the gradient are R and (F Fᵀ/N) R. An evaluation takes one N x N x K product, whatever D is,
 and the iterates are those of `primal` up to rounding. Logits of further images can be tracked in the same way: they are
-more rows of the coordinates.
+more rows of the coordinates. With a metric, F Fᵀ becomes F B⁻¹Fᵀ, and W = W⁰ + CᵀF B⁻¹/N.
 """
 
 from ..._core import backend
@@ -25,13 +25,14 @@ class SpanObjective(Objective):
         self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
     ) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        self._F, self._y, self._roots = support.F, support.y, support.roots
-        self._tracked, self._rows = tracked, self._F  # Images whose logits are coordinates, the support first.
+        F, self._y, self._roots = support.F[:, :], support.y, support.roots
+        self._tracked, self._rows = tracked, F  # Images whose logits are coordinates, the support first.
+        self._F = self._seen(F)
         self._gram = self._F @ self._F.T / support.total
         if tracked is not None:
             xp = backend.namespace(tracked)
-            self._rows = xp.concat([self._F, tracked])
-            self._gram = xp.concat([self._gram, tracked @ self._F.T / support.total])
+            self._rows = xp.concat([F, tracked])
+            self._gram = xp.concat([self._gram, self._seen(tracked) @ self._F.T / support.total])
         self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
@@ -50,14 +51,20 @@ class SpanObjective(Objective):
 
     def weights(self, point: Point) -> Weights:
         n = self.support.size
-        W = self._start + self.team.matmul(point.v[:n, :].T, self._F) / self.support.total
-        return Weights(W, point.alpha, point.intercept)
+        way, metric = self.team.matmul(point.v[:n, :].T, self._F) / self.support.total, self.support.metric
+        return Weights(
+            self._start + (way if metric is None else metric.weights(way, self.team)), point.alpha, point.intercept
+        )
+
+    def _seen(self, X: Array) -> Array:
+        """Images in the metric's coordinates."""
+        return X if self.support.metric is None else self.support.metric.images(X, self.team)
 
     def watch(self, X: Array) -> Watch:
         if X is self._tracked:
             return TrackedWatch(X, 2 * self.support.size)
         assert self._start is not None
-        return SpanWatch(X, self._F, self._start, self.support, self.team)
+        return SpanWatch(X, self.team.matmul(self._seen(X), self._F.T), self._start, self.support, self.team)
 
     @lazy
     def spectrum(self) -> Spectrum:
@@ -153,9 +160,9 @@ class TrackedWatch(Watch):
 class SpanWatch(Watch):
     """Images scored through their products with the support."""
 
-    def __init__(self, X: Array, F: Array, start: Array, support: Support, team: Team) -> None:
+    def __init__(self, X: Array, products: Array, start: Array, support: Support, team: Team) -> None:
         super().__init__(X)
-        self._products = team.matmul(X, F.T)
+        self._products = products
         self._products /= support.total
         self._base = team.matmul(X, start.T)
         self._scores = None if support.text is None else team.matmul(X, support.text.T)

@@ -28,17 +28,19 @@ class Spectrum(NamedTuple):
     values: Array
     """The min(COUNT + 1, n) largest eigenvalues, descending. The last stands for all that are left out."""
     vectors: Array
-    """(n, min(COUNT, n)), orthonormal."""
+    """(n, min(COUNT, n)), orthonormal; in other coordinates than those of the operator, with `duals`."""
+    duals: Array | None = None
+    """What a gradient is multiplied with to know its part along each of `vectors`, where that is not the vector."""
 
     def damp_(self, gradient: Array, strength: Array) -> None:
         """Divide column k of `gradient` by 1 + strength_k λ along each eigenvector, in place.
 
         Directions beyond `vectors` share the last of `values` as their λ.
         """
-        count = self.vectors.shape[1]
+        count, duals = self.vectors.shape[1], self.vectors if self.duals is None else self.duals
         rest = 1 / (1 + strength * self.values[-1])
         along = 1 / (1 + strength[None, :] * self.values[:count, None]) - rest[None, :]
-        correction = self.vectors @ (along * (self.vectors.T @ gradient))
+        correction = self.vectors @ (along * (duals.T @ gradient))
         gradient *= rest
         gradient += correction
 

@@ -7,32 +7,37 @@ from dataclasses import dataclass
 from ..._core import backend
 from ..._core.backend import Array
 from ..._core.lazy import lazy
+from ..._core.rows import Rows, sum_by_class, times
 from ..._core.threads import Team, rows_per_chunk
+from ..metric import Metric, moment_of
 
 
 @dataclass(frozen=True)
 class Support:
     """Labelled images in working precision, with the names of their classes."""
 
-    F: Array
+    F: Array | Rows
     y: Array
     n_classes: int
     text: Array | None
     roots: Array | None = None
     """√ω_i, (N,), where images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
     weighted sums. Only what the softmax sees, and what comes out of it, has to know."""
+    metric: Metric | None = None
+    """What a step is measured in; None for the plain length of weights."""
     known_moment: Array | None = None
     """FᵀF, where it is known already."""
 
     @classmethod
     def weighted(
-        cls, F: Array, y: Array, n_classes: int, text: Array | None, weights: Array | None, moment: Array | None = None
-    ) -> Support:
+        cls, F: Array | Rows, y: Array, n_classes: int, text: Array | None, weights: Array | None,
+        metric: Metric | None = None, moment: Array | None = None,
+    ) -> Support:  # fmt: skip
         """Images `F` that count as often as `weights` say; once each without."""
         if weights is None:
-            return cls(F, y, n_classes, text, None, moment)
+            return cls(F, y, n_classes, text, None, metric, moment)
         roots = backend.namespace(F).sqrt(weights)
-        return cls(F * roots[:, None], y, n_classes, text, roots, moment)
+        return cls(times(F, roots), y, n_classes, text, roots, metric, moment)
 
     @property
     def size(self) -> int:
@@ -47,8 +52,8 @@ class Support:
     @lazy
     def class_sums(self) -> Array:
         """Sum of each class's embeddings, (K, D)."""
-        F = self.F if self.roots is None else self.F * self.roots[:, None]
-        return backend.sum_by_class(F, self.y, self.n_classes)
+        F = self.F if self.roots is None else times(self.F, self.roots)
+        return sum_by_class(F, self.y, self.n_classes)
 
     @property
     def dim(self) -> int:
@@ -61,6 +66,14 @@ class Support:
         count = team.size * -(-self.size // (team.size * most))
         height = max(1, -(-self.size // count))
         return [(low, min(low + height, self.size)) for low in range(0, self.size, height)]
+
+    def room(self, height: int) -> Array | None:
+        """Where `read` may put so many rows."""
+        return backend.empty(self.F, (height, self.dim)) if isinstance(self.F, Rows) and self.F.copies else None
+
+    def read(self, low: int, high: int, room: Array | None) -> Array:
+        """Some of the images; reading into the same room again and again takes no more memory than that."""
+        return self.F.read(slice(low, high), room) if isinstance(self.F, Rows) else self.F[low:high, :]
 
     @property
     def is_tall(self) -> bool:
@@ -76,13 +89,3 @@ class Support:
         """Examples of each class, or their weight, (K,)."""
         extra = {} if self.roots is None else {"weights": self.roots**2}
         return backend.namespace(self.y).bincount(self.y, minlength=self.n_classes, **extra)
-
-
-def moment_of(F: Array, team: Team) -> Array:
-    """FᵀF, (D, D)."""
-
-    def work(worker: int) -> Array:
-        block = F[team.share(F.shape[0], worker)]
-        return block.T @ block
-
-    return sum(team.map(work))

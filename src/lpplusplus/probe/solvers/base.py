@@ -96,10 +96,10 @@ class Solver(ABC):
         """Whether α moves: not where it is fixed, nor by a cycle without steps on it."""
         return bool(self.learn_alpha and getattr(self, "cycle", (1, 1))[1] > 0)
 
-    def for_task(self, shots: int, *, held_out: bool, only_the_end: bool) -> "Self":
+    def for_task(self, shots: int, *, held_out: bool, direct: bool) -> "Self":
         """This solver for a support whose smallest class has `shots` examples.
 
-        `held_out` says that held-out loss decides when to stop, `only_the_end` that no earlier iterate is looked at.
+        `held_out` says that held-out loss decides when to stop, `direct` that early iterates need not be exact.
         """
         return self
 

@@ -96,7 +96,7 @@ class Flow(Solver):
     def evaluations(self) -> int:
         return len(times(self.end, direct=self.direct))
 
-    def for_task(self, shots: int, *, held_out: bool, only_the_end: bool) -> Flow:
+    def for_task(self, shots: int, *, held_out: bool, direct: bool) -> Flow:
         """With a budget and time points that suit the task, where they are not given.
 
         Held-out loss tells when to stop, so the budget may then be large. Without it the flow goes LP++'s 300 updates
@@ -104,7 +104,7 @@ class Flow(Solver):
         """
         suitable = FAR_UPDATES if held_out else LPP_UPDATES * shots
         updates = suitable if self.updates is None else self.updates
-        return replace(self, updates=updates, direct=self.direct or only_the_end)
+        return replace(self, updates=updates, direct=self.direct or direct)
 
     def until(self, time: float) -> Flow:
         return replace(self, end_time=time, direct=True)

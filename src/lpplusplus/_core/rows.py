@@ -1,0 +1,150 @@
+"""Many embeddings, read block by block: some rows of an array, scaled, never copied as a whole.
+
+A fold of a large support is three quarters of it, and unit length another copy: `Rows` makes both of a block when that
+is read. The array may lie in a file (`np.memmap`) that is larger than memory. Pages of a block that has been read are
+let go, so that a pass over the file keeps none of it.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from . import backend
+from .backend import Array
+
+BLOCK = 2**21
+"""Numbers in a block of rows that a pass over all of them reads at once: 8 MiB in single precision."""
+
+
+class Rows:
+    """Rows of an (N, D) array as `F[a:b, :]` or `F[index, :]` gives them, in working precision.
+
+    It stands where an array of embeddings does as long as only rows are asked for.
+
+    >>> F = Rows(np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]]), unit=True)
+    >>> F[1:, :].tolist(), F.take(np.array([0, 2])).shape
+    ([[0.0, 1.0], [1.0, 0.0]], (2, 2))
+    """
+
+    ndim = 2
+
+    def __init__(
+        self, source: Array, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
+    ) -> None:
+        self.source, self._index, self._unit, self._factors = source, index, unit, factors
+        self._map = mapping_of(source)
+        count = source.shape[0] if index is None else index.shape[0]
+        self.shape = int(count), int(source.shape[1])
+        self.dtype = backend.empty(source, (0,), dtype=backend.working_dtype(source)).dtype
+        self.device = array_api_compat.device(source)
+
+    @property
+    def copies(self) -> bool:
+        """Whether reading has to copy."""
+        return self._index is not None or self._map is not None
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return backend.namespace(self.source)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Array:
+        return self.read(key[0] if isinstance(key, tuple) else key)
+
+    def read(self, rows: Any, room: Array | None = None) -> Array:
+        """Some of the rows; in `room`, an array with as many rows or more, if they have to be copied at all."""
+        wanted = rows if self._index is None else self._index[rows]
+        if self._map is None and (room is None or isinstance(wanted, slice)):
+            block = backend.cast(self.source[wanted], self.dtype)
+        else:
+            size = len(range(*wanted.indices(self.source.shape[0]))) if isinstance(wanted, slice) else len(wanted)
+            block = backend.empty(self.source, (size, self.shape[1]), dtype=self.dtype) if room is None else room[:size]
+            if isinstance(wanted, slice) or self.source.dtype != self.dtype or not isinstance(block, np.ndarray):
+                block[...] = self.source[wanted]
+            else:
+                np.take(self.source, wanted, axis=0, out=block, mode="clip")
+        if self._map is not None:
+            _let_go(self._map, self.source, wanted)
+        if self._unit:
+            block = backend.unit_rows(block)
+        return block if self._factors is None else block * self._factors[rows][:, None]
+
+    def blocks(self) -> Iterator[slice]:
+        """Row ranges that are small enough to be read at once."""
+        height = max(256, BLOCK // self.shape[1])
+        return (slice(low, min(low + height, len(self))) for low in range(0, len(self), height))
+
+    def take(self, rows: Array) -> Rows:
+        """Some of the rows, not read yet."""
+        index = rows if self._index is None else self._index[rows]
+        factors = None if self._factors is None else self._factors[rows]
+        return Rows(self.source, index, unit=self._unit, factors=factors)
+
+    def times(self, factors: Array) -> Rows:
+        """Each row multiplied by its number."""
+        known = factors if self._factors is None else factors * self._factors
+        return Rows(self.source, self._index, unit=self._unit, factors=known)
+
+    def unit(self) -> Rows:
+        """Scaled to length 1; not scaled again at every reading where all have that length already."""
+        if self._map is None and all(backend.has_unit_rows(self[rows, :]) for rows in self.blocks()):
+            return self
+        return Rows(self.source, self._index, unit=True, factors=self._factors)
+
+
+def unit_rows(X: Array | Rows) -> Array | Rows:
+    """Rows scaled to length 1."""
+    return X.unit() if isinstance(X, Rows) else backend.unit_rows(X)
+
+
+def some_rows(X: Array | Rows, rows: Array) -> Array | Rows:
+    """Some rows: of many, not read yet."""
+    return X.take(rows) if isinstance(X, Rows) else X[rows, :]
+
+
+def times(X: Array | Rows, factors: Array) -> Array | Rows:
+    """Each row multiplied by its number."""
+    return X.times(factors) if isinstance(X, Rows) else X * factors[:, None]
+
+
+def parts(X: Array | Rows) -> Iterator[slice]:
+    """Row ranges to read `X` in: all at once, where it is an array."""
+    return X.blocks() if isinstance(X, Rows) else iter((slice(0, X.shape[0]),))
+
+
+def sum_by_class(X: Array | Rows, y: Array, n_classes: int) -> Array:
+    """Row k of the result is the sum of the rows of `X` whose label is k; (n_classes, D)."""
+    return sum(backend.sum_by_class(X[rows, :], y[rows], n_classes) for rows in parts(X))
+
+
+def mapping_of(x: Any) -> mmap.mmap | None:
+    """The file mapping that an array lies in, if it is one whose pages can be let go and read again."""
+    if not isinstance(x, np.ndarray) or x.ndim != 2 or x.strides[1] != x.itemsize:
+        return None
+    while isinstance(x, np.ndarray):
+        if isinstance(x, np.memmap) and x.mode == "c":
+            return None  # What was written to its pages is in no file.
+        x = x.base
+    return x if isinstance(x, mmap.mmap) else None
+
+
+def _let_go(mapping: mmap.mmap, source: Any, rows: Any) -> None:
+    """Let go of the pages of `source` from the first of `rows` to the last; whoever needs them reads them again."""
+    if not hasattr(mapping, "madvise"):  # pragma: no cover
+        return
+    numbers = np.arange(source.shape[0])[rows] if isinstance(rows, slice) else rows
+    if not len(numbers):
+        return
+    start = source.ctypes.data - np.frombuffer(mapping, np.uint8, 1).ctypes.data
+    first, last = (start + int(row) * source.strides[0] for row in (numbers.min(), numbers.max()))
+    page = mmap.PAGESIZE
+    low = -(-first // page) * page
+    high = (last + source.strides[0]) // page * page
+    if high > low:
+        mapping.madvise(mmap.MADV_DONTNEED, low, high - low)

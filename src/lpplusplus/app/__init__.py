@@ -1,0 +1,1 @@
+"""A page on this machine: drop photos, name classes, watch it learn."""

@@ -1,0 +1,180 @@
+"""What all tabs of the page share: the project, its learner, and long work under way. And where one tab is."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.progress import Progress
+from .learner import Learner, Reply, Snapshot, answered
+from .project import Project
+from .texts import TABS
+
+log = logging.getLogger(__name__)
+MOST_TRIED = 20
+"""Photos that were tried and can still be asked about and added to a class."""
+
+
+@dataclass
+class Place:
+    """Where one tab is. What a reload shall keep is in its address."""
+
+    tab: str = "classes"
+    photo: str | None = None
+    """Open in the dialog."""
+    renaming: str | None = None
+    more: dict[str, int] = field(default_factory=dict)
+    """How many more photos of a class are shown."""
+    at: str | None = None
+    """The photo that is being labelled."""
+    cell: tuple[str, str] | None = None
+    """Label and answer, of the confusion matrix."""
+    tried: str | None = None
+
+    def address(self) -> str:
+        """The part of it that is kept in the address."""
+        truth, answer = self.cell or (None, None)
+        kept = {"tab": self.tab, "at": self.at, "truth": truth, "answer": answer, "tried": self.tried}
+        return urlencode({name: value for name, value in kept.items() if value is not None})
+
+    @classmethod
+    def read(cls, address: str) -> Place:
+        """The place that an address names; what makes no sense is left out."""
+        found = dict(parse_qsl(address[:5000]))
+        tab = found.get("tab", "")
+        cell = (found["truth"], found["answer"]) if {"truth", "answer"} <= set(found) else None
+        return cls(tab if tab in TABS else "classes", at=found.get("at"), cell=cell, tried=found.get("tried"))
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something that takes a while, such as an export."""
+
+    kind: str
+    done: int = 0
+    total: int = 0
+    problem: str | None = None
+    result: str | None = None
+    """Name of the file that it made."""
+    over: bool = False
+
+
+class CancelledError(Exception):
+    """Somebody no longer wants a job."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    name: str
+    path: Path
+    row: NDArray[np.float32]
+
+
+class Desk:
+    """The state of one running `lpp app`.
+
+    Parameters
+    ----------
+    project, learner
+        What it is about.
+    """
+
+    def __init__(self, project: Project, learner: Learner) -> None:
+        self.project, self.learner = project, learner
+        self.jobs: dict[str, Job] = {}
+        self.changes = 0
+        """Grows with every change of a job or a setting."""
+        self._cancelled: set[str] = set()
+        self._tried: OrderedDict[str, _Tried] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def start(self, kind: str, work: Callable[[Progress], str | None]) -> None:
+        """Run a job in a thread of its own, unless it runs already. `work` returns the name of a file, or None."""
+        with self._lock:
+            if kind in self.jobs and not self.jobs[kind].over:
+                return
+            self._cancelled.discard(kind)
+            self.jobs[kind] = Job(kind)
+            self.changes += 1
+
+        def progress(done: int, total: int) -> None:
+            if kind in self._cancelled:
+                raise CancelledError
+            self._note(kind, done=done, total=total)
+
+        def run() -> None:
+            try:
+                self._note(kind, result=work(progress), over=True)
+            except CancelledError:
+                self._note(kind, over=True)
+            except Exception as error:
+                log.warning("%s: %s", kind, error)
+                self._note(kind, problem=" ".join(str(error).split()) or repr(error), over=True)
+
+        threading.Thread(target=run, name=f"lpplusplus-{kind}", daemon=True).start()
+
+    def cancel(self, kind: str) -> None:
+        """End a job where it next can be ended."""
+        self._cancelled.add(kind)
+
+    def busy(self, kind: str) -> bool:
+        """Whether a job is under way."""
+        return kind in self.jobs and not self.jobs[kind].over
+
+    def _note(self, kind: str, **changes: Any) -> None:
+        with self._lock:
+            self.jobs[kind] = replace(self.jobs[kind], **changes)
+            self.changes += 1
+
+    def keep(self, path: str, label: str) -> None:
+        """Note that a photo's label is right, whatever it looks like."""
+        digest = self.learner.digest(path)
+        if digest is not None:
+            self.project.keep(kept=[*self.project.settings["kept"], f"{digest}:{label}"])
+            self.changes += 1
+
+    def is_kept(self, path: str, label: str) -> bool:
+        """Whether somebody said so."""
+        digest = self.learner.digest(path)
+        return digest is not None and f"{digest}:{label}" in self.project.settings["kept"]
+
+    def try_photo(self, name: str, path: Path) -> str | None:
+        """Ask about a photo, which is kept until others were tried; a key, or None if there is no encoder yet."""
+        row = self.learner.embed_file(path)
+        if row is None:
+            return None
+        key = secrets.token_hex(8)
+        with self._lock:
+            self._tried[key] = _Tried(name, path, row)
+            while len(self._tried) > MOST_TRIED:
+                self._tried.popitem(last=False)[1].path.unlink(missing_ok=True)
+        return key
+
+    def reply(self, now: Snapshot, key: str | None) -> Reply | None:
+        """What the present classifier says of a photo that was tried."""
+        tried = self._tried.get(key or "")
+        if tried is None or now.model is None or tried.row.shape[1] != now.model.n_features_in_:
+            return None
+        return answered(now, tried.row)
+
+    def tried_file(self, key: str) -> Path | None:
+        """Where a photo that was tried is."""
+        tried = self._tried.get(key)
+        return None if tried is None else tried.path
+
+    def take_tried(self, key: str, to: str) -> None:
+        """Add a photo that was tried to a class."""
+        tried = self._tried.get(key)
+        if tried is not None:
+            self.project.add(to, [(tried.name, tried.path)])
+            self._tried.pop(key, None)

@@ -1,0 +1,231 @@
+"""Who may use the page: one ASGI application around all others, for HTTP and websockets alike.
+
+The page can read and move the photos of a folder, so nobody else may reach it: no other user of this machine, no
+machine of the network, and no web page that is open in another tab. In the order of the checks:
+
+1. **Host** must be a name of this machine. A web page that lets a name of its own lead here (DNS rebinding) sends
+   that name.
+2. **Origin** must be the page itself, where a browser sends one; without one nothing is changed and no websocket opens.
+   What another page embeds, even one of another port of this machine, is refused by `Sec-Fetch-Site`.
+3. **Cookie.** The address that `lpp app` prints carries a random token. Who opens it gets a cookie, and no more is in
+   the address afterwards. With a password, who knows it gets the cookie too.
+
+Answers tell the browser to ask no other host, to show the page in no frame, and to guess no file's kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import socket
+import time
+from collections.abc import Collection
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from markupsafe import Markup
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..deploy.service.settings import HERE
+from .html import h, joined
+from .texts import say
+
+SHORTEST_PASSWORD = 8
+SECONDS_BETWEEN_GUESSES = 1.0
+"""After a wrong password. Together with the length it keeps somebody from trying many."""
+LARGEST_FORM = 4096
+"""Bytes of the form with the password."""
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d+)?", re.ASCII)
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+# NiceGUI compiles its templates in the browser and writes scripts into the page, hence the two "unsafe". What is left
+# still keeps the page from asking any other host, whatever a name or a photo may hold.
+POLICY = "; ".join((
+    "default-src 'self'", "script-src 'self' 'unsafe-inline' 'unsafe-eval'", "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:", "media-src 'self' blob:", "font-src 'self' data:", "object-src 'none'",
+    "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
+))  # fmt: skip
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
+}
+STYLE = Markup(
+    ":root{color-scheme:light dark}body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;"
+    "padding:0 1rem}input,button{font:inherit;padding:.4rem .8rem}"
+)
+
+
+def protect(app: ASGIApp, *, token: str, password: str | None = None, hosts: Collection[str] = HERE) -> ASGIApp:
+    """Let only those use `app` who have the token or know the password.
+
+    Parameters
+    ----------
+    app
+        The page, with all its routes.
+    token
+        What the address carries: `http://127.0.0.1:PORT/?token=TOKEN`.
+    password
+        Another way in, for other machines; with it the page may also be called by an address in digits.
+    hosts
+        Names by which the page may be called: see `names_of`.
+    """
+    return _Guard(app, token, password, frozenset(name.lower() for name in hosts))
+
+
+def names_of(host: str) -> set[str]:
+    """By which names a page may be called that listens on `host`."""
+    if host in ("0.0.0.0", "::"):
+        here = socket.gethostname().lower()
+        return {*HERE, here, f"{here.partition('.')[0]}.local"}
+    return {*HERE, f"[{host}]" if ":" in host else host.lower()}
+
+
+def check_password(host: str, password: str | None, local: bool) -> None:
+    """Raise a `ValueError` unless who may reach the page is asked for enough."""
+    if password is None and not local:
+        raise ValueError(
+            f"--host {host} lets other machines reach your photos: choose a password with --password as well."
+        )
+    if password is not None and len(password) < SHORTEST_PASSWORD:
+        raise ValueError(f"the password must have {SHORTEST_PASSWORD} or more characters.")
+
+
+class _Guard:
+    def __init__(self, app: ASGIApp, token: str, password: str | None, hosts: frozenset[str]) -> None:
+        self._app, self._token, self._password, self._hosts = app, token, password, hosts
+        self._session = secrets.token_urlsafe(32)
+        # Cookies know no ports: two pages on this machine must not overwrite each other's.
+        self._cookie = f"lpp-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+        self._next_guess = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            if self._stranger(scope) or not self._known(scope):
+                await receive()
+                await send({"type": "websocket.close", "code": 1008})
+            else:
+                await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+
+            async def send_with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    headers = MutableHeaders(scope=message)
+                    headers.update(HEADERS)
+                    headers.setdefault("Cache-Control", "no-store")
+                await send(message)
+
+            answer = await self._answer(scope, receive)
+            await (answer or self._app)(scope, receive, send_with_headers)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
+        """What is said instead of the page; None lets the request pass."""
+        if reason := self._stranger(scope):
+            return _page(403, reason)
+        asked = Request(scope, receive)
+        given = asked.query_params.get("token")
+        if given is not None and asked.method == "GET" and scope["path"] == "/":
+            if hmac.compare_digest(given.encode(), self._token.encode()):
+                rest = urlencode([pair for pair in asked.query_params.multi_items() if pair[0] != "token"])
+                return self._welcome(f"/?{rest}" if rest else "/")
+        elif self._known(scope):
+            return None
+        if self._password is None:
+            return _page(401, say("guard_token"))
+        if asked.method == "POST" and scope["path"] == "/":
+            return await self._guess(asked)
+        return _page(401, form=True)
+
+    async def _guess(self, asked: Request) -> Response:
+        now = time.monotonic()
+        if now < self._next_guess:
+            return _page(429, say("guard_wait"), form=True)
+        # Set before anything is awaited: many guesses at once count as one.
+        self._next_guess = now + SECONDS_BETWEEN_GUESSES
+        body = b""
+        async for chunk in asked.stream():
+            body += chunk
+            if len(body) > LARGEST_FORM:
+                return _page(413, say("guard_long"), form=True)
+        given = dict(parse_qsl(body.decode("utf-8", "replace"))).get("password", "")
+        if not hmac.compare_digest(given.encode(), (self._password or "").encode()):
+            return _page(401, say("guard_wrong"), form=True)
+        self._next_guess = 0.0
+        return self._welcome("/")
+
+    def _welcome(self, to: str) -> Response:
+        """The cookie. This page then leads on: a redirect of a link elsewhere would leave a strict cookie behind."""
+        answer = HTMLResponse(_html(h("p", h("a", say("guard_open"), href=to)), to))
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _known(self, scope: Scope) -> bool:
+        given = HTTPConnection(scope).cookies.get(self._cookie, "")
+        return hmac.compare_digest(given.encode(), self._session.encode())
+
+    def _stranger(self, scope: Scope) -> str:
+        """Why a request comes from somewhere else, if so."""
+        headers = Headers(scope=scope)
+        named, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(named) != 1 or not self._is_ours(named[0]):
+            return say("guard_name")
+        changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        if (origins or changes) and not (len(origins) == 1 and _is_origin(origins[0], named[0])):
+            return say("guard_origin")
+        came_from, navigates = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode") == "navigate"
+        if came_from not in ("none", "same-origin") and not (navigates and headers.get("sec-fetch-dest") == "document"):
+            return say("guard_origin")
+        return ""
+
+    def _is_ours(self, named: str) -> bool:
+        """Whether a Host is one of ours, with any port: one may have come through a tunnel."""
+        parts = HOST.fullmatch(named.lower())
+        if parts is None:
+            return False
+        name = parts[1]
+        if name in self._hosts:
+            return True
+        if self._password is None:
+            return False
+        try:  # Nobody else can let a name lead here that consists of digits.
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+
+def _is_origin(origin: str, named: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == named.lower()
+
+
+def _page(status: int, text: str = "", *, form: bool = False) -> Response:
+    parts = [h("p", text, role="alert") if text else None]
+    if form:
+        field = h("input", type="password", name="password", required=True, autofocus=True,
+                  autocomplete="current-password")  # fmt: skip
+        parts.append(h("form", h("p", h("label", say("guard_password"), h("br"), field)),
+                       h("button", say("guard_submit")), method="post", action="/"))  # fmt: skip
+    return HTMLResponse(_html(joined(parts)), status)
+
+
+def _html(body: Markup, then: str | None = None) -> str:
+    """A page of its own: nobody has shown yet that they may ask for a file of ours."""
+    leads_on = h("meta", http_equiv="refresh", content=f"0;url={then}") if then else None
+    head = h("head", h("meta", charset="utf-8"), h("meta", name="viewport", content="width=device-width"), leads_on,
+             h("title", "lpp app"), h("style", STYLE))  # fmt: skip
+    return "<!doctype html>" + h("html", head, h("body", h("main", h("h1", "lpp app"), body)), lang="en")

@@ -1,0 +1,198 @@
+"""Photos on their way to the browser and from it. Both ways go through our own decoder, with its limits.
+
+The browser never gets a file of the folder, only a new JPEG of its pixels: no script in an SVG, no place and time in
+EXIF, no file that is something else than it says. What it sends is decoded before it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from anyio import CapacityLimiter, to_thread
+from PIL import Image
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from .._core.files import atomic_write
+from ..deploy.service.errors import Refusal, failed
+from ..deploy.service.reading import read_form
+from ..encoders.pixels.decoding import ImageError, Limits, decode, read_bytes
+from ..images.errors import shown
+from .project import Project, ProjectError
+
+LIMITS = Limits(max_bytes=64 * 2**20, max_pixels=100_000_000)
+"""Of a photo. Larger than a telephone's, small enough for a laptop's memory."""
+MOST_FILES = 100
+MOST_BYTES = 512 * 2**20
+"""Of one request."""
+SIZES = (160, 640)
+"""Pixels of the longer side: in a list, and on its own."""
+KEPT = SIZES[0]
+"""The size that is kept on disk. A larger one is seen alone."""
+FOR_EVER = "private, max-age=31536000, immutable"
+
+
+def routes(project: Project) -> list[Route]:
+    """`GET /photo/PATH?size=160` shows a photo, `POST /upload/CLASS` adds some."""
+    # Two at a time: the encoder wants the processor too, and a photo may need hundreds of megabytes.
+    workers = CapacityLimiter(2)
+
+    async def show(request: Request) -> Response:
+        size = _nearest(request.query_params.get("size", ""))
+        try:
+            path = project.path_of(request.path_params["path"])
+            tag = f'"{_key(path)}-{size}"'
+            # The address names the version where it has a "v"; else the browser asks again.
+            headers = {"ETag": tag, "Cache-Control": FOR_EVER if "v" in request.query_params else "private, no-cache"}
+            if request.headers.get("if-none-match") == tag:
+                return Response(status_code=304, headers=headers)
+            content = await to_thread.run_sync(thumbnail, project, path, size, limiter=workers)
+        except (ProjectError, OSError):
+            return failed(404, "no_such_photo", "there is no such photo.")
+        except ImageError as error:
+            return failed(422, "bad_image", f"the photo {error.reason}")
+        return Response(content, media_type="image/jpeg", headers=headers)
+
+    async def take(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            if not project.path_of(name).is_dir():
+                raise ProjectError("")
+            kept, refused = await read_uploads(request, project, workers)
+            try:
+                added = await to_thread.run_sync(project.add, name, kept)
+            finally:
+                discard(kept)
+        except ProjectError:
+            return failed(404, "no_such_class", f"there is no class {shown(name)}.")
+        except Refusal as refusal:
+            return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
+        except OSError as error:
+            return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")
+        return JSONResponse({"added": added, "refused": refused})
+
+    return [
+        Route("/photo/{path:path}", show, methods=["GET"]),
+        Route("/upload/{name}", take, methods=["POST"]),
+    ]
+
+
+async def read_uploads(
+    request: Request, project: Project, workers: CapacityLimiter | None = None
+) -> tuple[list[tuple[str, Path]], list[dict[str, str]]]:
+    """The photos in a form, each in a file of its own below the project's `incoming`; and those that are none.
+
+    Returns
+    -------
+    list of (str, Path)
+        What the sender calls a photo, which may be anything, and where it is.
+    list of dict
+        Name and reason of each file that cannot be read.
+
+    Raises
+    ------
+    Refusal
+        If the whole request cannot be taken. Then nothing is left behind.
+    """
+    kept: list[tuple[str, Path]] = []
+    refused = []
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "multipart/form-data":
+        raise Refusal(415, "unknown_content_type", "send multipart/form-data with photos.")
+    form = await read_form(request, _chunks(request), MOST_FILES)
+    try:
+        for _, file in form.multi_items():
+            if isinstance(file, UploadFile):
+                name = file.filename or "photo"
+                keep = partial(_keep, await file.read(LIMITS.max_bytes + 1), name, project.incoming())
+                try:
+                    kept.append((name, await to_thread.run_sync(keep, limiter=workers)))
+                except ImageError as error:
+                    refused.append({"name": shown(name), "reason": error.reason})
+    except BaseException:
+        discard(kept)
+        raise
+    finally:
+        await form.close()
+    return kept, refused
+
+
+def discard(kept: Iterable[tuple[str, Path]]) -> None:
+    """Delete what `read_uploads` kept and nobody took over."""
+    for _, path in kept:
+        path.unlink(missing_ok=True)
+
+
+def thumbnail(project: Project, path: Path, size: int) -> bytes:
+    """A photo as a new JPEG, its longer side `size` pixels at most.
+
+    A small one that was made before is read as carefully as any photo, and written anew: the folder may be somebody
+    else's.
+    """
+    if size != KEPT:
+        return _jpeg(_small(read_bytes(path, LIMITS), path, size), 85)
+    key = _key(path)
+    folder = project.hidden / "thumbnails" / key[:2]
+    if folder.is_symlink() or folder.parent.is_symlink():
+        raise ProjectError(f"{folder} leads through a link.")
+    cached = folder / f"{key}.jpg"
+    try:
+        return _jpeg(_small(read_bytes(cached, LIMITS), cached, size), 80)
+    except ImageError:
+        picture = _small(read_bytes(path, LIMITS), path, size)
+    with suppress(OSError):  # A full disk keeps nobody from looking.
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = cached.with_suffix(f".{secrets.token_hex(4)}")  # Not waiting for the disk: a damaged one is made again.
+        fresh.write_bytes(_jpeg(picture, 90))
+        fresh.replace(cached)
+    return _jpeg(picture, 80)
+
+
+def _small(content: bytes, path: Path, size: int) -> Image.Image:
+    picture = decode(content, path, LIMITS, glance=size)
+    picture.thumbnail((size, size), Image.Resampling.BILINEAR)
+    return picture
+
+
+def _jpeg(picture: Image.Image, quality: int) -> bytes:
+    """Pixels and nothing else: Pillow would take a comment along."""
+    picture.info.clear()
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=quality)
+    return file.getvalue()
+
+
+def _key(path: Path) -> str:
+    """The same after a move, another after a change of content."""
+    status = os.stat(path, follow_symlinks=False)
+    text = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _nearest(asked: str) -> int:
+    wanted = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else KEPT
+    return min(SIZES, key=lambda size: abs(size - wanted))
+
+
+def _keep(content: bytes, name: str, path: Path) -> Path:
+    decode(content, name, LIMITS)
+    with atomic_write(path) as file:
+        file.write(content)
+    return path
+
+
+async def _chunks(request: Request) -> AsyncGenerator[bytes, None]:
+    total = 0
+    async for chunk in request.stream():
+        total += len(chunk)
+        if total > MOST_BYTES:
+            raise Refusal(413, "request_too_large", f"a request may have {MOST_BYTES:,} bytes: send several.")
+        yield chunk

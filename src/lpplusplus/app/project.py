@@ -1,0 +1,402 @@
+"""A project: a folder of photos on disk, and what the page keeps beside them.
+
+    birds/
+        robin/ wren/ …      a folder per class, as `lpp train` takes it
+        unsorted/           photos without a class; so are photos directly in birds/
+        classifier.lpp      the newest classifier
+        .lpp/               settings, journal, embeddings, thumbnails; what was removed
+
+Everything but `.lpp/` may be changed without the page. Links are not followed: a folder that somebody sent cannot show
+what lies outside of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from .._core.files import atomic_write
+from ..encoders import DEFAULT_ENCODER
+from ..images.errors import SourceError, StoreError, shown
+from ..images.sources.class_names import check_names, prompt_names
+from ..images.sources.folders import HIDDEN, UNSORTED, readable
+from ..images.store.lock import exclusive
+from .journal import Change, Journal
+
+CLASSIFIER = "classifier.lpp"
+LONGEST_NAME = 100
+"""Characters of a class or file name; four bytes each still fit into what a file system allows."""
+_FORBIDDEN = re.compile(r'[/\\:*?"<>|]')
+"""What some file system does not allow in a name."""
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+"""Names that Windows keeps for itself."""
+
+
+class ProjectError(SourceError):
+    """A project cannot be opened, or not be changed that way; the message says what to do."""
+
+
+class Photo(NamedTuple):
+    """A file, and what tells without reading it whether it is still the same."""
+
+    path: str
+    """In the project, with "/"."""
+    size: int
+    mtime: int
+    inode: int
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """The same after a move, another after a change of content."""
+        return self.size, self.mtime, self.inode
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is in a project at one moment."""
+
+    classes: Mapping[str, tuple[Photo, ...]]
+    unsorted: tuple[Photo, ...]
+
+    @property
+    def labelled(self) -> int:
+        """Number of photos that have a class."""
+        return sum(map(len, self.classes.values()))
+
+    def where(self) -> dict[str, Photo]:
+        """Every photo by its path."""
+        return {photo.path: photo for photos in (*self.classes.values(), self.unsorted) for photo in photos}
+
+
+class Project:
+    """A folder that one page works on; close it, or use it as a context manager.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.root = Path(folder).resolve()
+        self.hidden = self.root / HIDDEN
+        self._lock, self._open = threading.RLock(), ExitStack()
+        if self.root.exists() and not self.root.is_dir():
+            raise ProjectError(f"{self.root} is a file: name a folder.")
+        try:
+            for folder in (self.hidden, self.root / UNSORTED):
+                _refuse_links([folder])
+                folder.mkdir(parents=True, exist_ok=True)
+            _refuse_links([*self.hidden.glob("*"), *self.hidden.glob("*/*")])  # We write there.
+            self._open.enter_context(exclusive(self.hidden))
+        except StoreError:
+            raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
+        except OSError as error:
+            raise ProjectError(f"{self.root} cannot be used ({error.strerror or error}).") from error
+        self._journal = self._read_journal()
+        self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
+        self._clear_incoming()
+
+    def close(self) -> None:
+        """Let another process open it."""
+        self._open.close()
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def classifier(self) -> Path:
+        """File of the newest classifier."""
+        return self.root / CLASSIFIER
+
+    def path_of(self, relative: str) -> Path:
+        """Where a photo or a class is; refused if it is hidden, outside of the folder, or behind a link."""
+        path = self._place(relative)
+        if any(part.startswith(".") for part in PurePosixPath(relative).parts):
+            raise ProjectError(f"{shown(relative)} is hidden.")
+        return path
+
+    def _place(self, relative: str) -> Path:
+        """As `path_of`, also for what is hidden."""
+        parts = relative.split("/")
+        bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or _drive(part) for part in parts)
+        if bad:
+            raise ProjectError(f"{shown(relative)} is not a path in this project.")
+        path = self.root
+        for part in parts:
+            path = path / part
+            if path.is_symlink():
+                raise ProjectError(f"{shown(relative)} leads through a link.")
+        return path
+
+    # What is there
+
+    def listing(self) -> Listing:
+        """All photos, in the order in which `lpp train` takes them; never in the midst of a change of ours."""
+        with self._lock:
+            return self._listing()
+
+    def _listing(self) -> Listing:
+        classes: dict[str, tuple[Photo, ...]] = {}
+        folders, loose = _read(self.root, "")
+        unsorted = list(loose)
+        for name in folders:
+            photos = tuple(_walk(self.root / name, f"{name}/"))
+            if name == UNSORTED:
+                unsorted += photos
+            else:
+                classes[name] = photos
+        return Listing(classes, tuple(unsorted))
+
+    def classes(self) -> list[str]:
+        """Names of the classes, in order."""
+        return [name for name in _read(self.root, "")[0] if name != UNSORTED]
+
+    def photos(self, class_name: str) -> list[str]:
+        """Paths of the photos of a class, or of `unsorted`."""
+        listing = self.listing()
+        found = listing.unsorted if class_name == UNSORTED else listing.classes.get(class_name)
+        if found is None:
+            raise ProjectError(f"there is no class {shown(class_name)}.")
+        return [photo.path for photo in found]
+
+    # Changes
+
+    def add_class(self, name: str) -> str:
+        """Make a class; its name as the folder has it."""
+        with self._lock:
+            name = self._check_name(name, self.classes())
+            empty = f"{HIDDEN}/incoming/{secrets.token_hex(8)}"
+            self._place(empty).mkdir(parents=True)
+            self._journal.do({"what": "add_class", "name": name}, [(empty, name)])
+            return name
+
+    def rename(self, old: str, new: str) -> str:
+        """Give a class another name; its name as the folder has it."""
+        with self._lock:
+            self._check_class(old, sorted_=True)
+            new = self._check_name(new, [one for one in self.classes() if one != old])
+            if new == old:
+                return new
+            between = [] if new.casefold() != old.casefold() else [f"{HIDDEN}/incoming/{secrets.token_hex(8)}"]
+            steps = [old, *between, new]  # Where case does not matter, "robin" is in the way of "Robin".
+            self._journal.do({"what": "rename", "name": old, "to": new}, pairwise(steps))
+            return new
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class with its photos."""
+        with self._lock:
+            self._check_class(name, sorted_=True)
+            self._journal.do({"what": "remove_class", "name": name}, [(name, f"{self._bin()}/{name}")])
+
+    def add(self, class_name: str, files: Iterable[tuple[str, Path]]) -> list[str]:
+        """Take files over into a class, or into `unsorted`: what they shall be called, and where `incoming` put them.
+
+        Returns their paths in the project.
+        """
+        with self._lock:
+            self._check_class(class_name)
+            taken: set[str] = set()
+            moves = [
+                (path.relative_to(self.root).as_posix(), self._free(f"{class_name}/{safe_name(name)}", taken))
+                for name, path in files
+            ]
+            if moves:
+                self._journal.do({"what": "add", "count": len(moves), "to": class_name}, moves)
+            return [target for _, target in moves]
+
+    def move(self, photos: Sequence[str], to: str) -> list[str]:
+        """Move photos to a class, or to `unsorted`; their new paths."""
+        with self._lock:
+            self._check_class(to)
+            self._check_photos(photos)
+            taken: set[str] = set()
+            elsewhere = [one for one in dict.fromkeys(photos) if one.partition("/")[0] != to or "/" not in one]
+            moves = [(one, self._free(f"{to}/{one.rpartition('/')[2]}", taken)) for one in elsewhere]
+            if moves:
+                self._journal.do({"what": "move", "count": len(moves), "to": to}, moves)
+            return [target for _, target in moves]
+
+    def remove(self, photos: Sequence[str]) -> None:
+        """Remove photos; they are kept where undo finds them."""
+        with self._lock:
+            self._check_photos(photos)
+            bin_ = self._bin()
+            moves = [(one, f"{bin_}/{one}") for one in dict.fromkeys(photos)]
+            if moves:
+                self._journal.do({"what": "remove", "count": len(moves)}, moves)
+
+    def undo(self) -> Change | None:
+        """Take the last change back, whoever made it and before which start of the program."""
+        with self._lock:
+            return self._journal.undo()
+
+    def redo(self) -> Change | None:
+        """Do again what was undone last."""
+        with self._lock:
+            return self._journal.redo()
+
+    @property
+    def undoable(self) -> Change | None:
+        """What `undo` would take back."""
+        return self._journal.last
+
+    @property
+    def redoable(self) -> Change | None:
+        """What `redo` would do again."""
+        return self._journal.next
+
+    def incoming(self) -> Path:
+        """A new name for a file on its way into the project."""
+        folder = self.hidden / "incoming"
+        folder.mkdir(exist_ok=True)
+        return folder / secrets.token_hex(8)
+
+    def keep(self, **settings: Any) -> None:
+        """Keep settings."""
+        with self._lock:
+            self.settings |= settings
+            with atomic_write(self.hidden / "settings.json") as file:
+                file.write(json.dumps(self.settings).encode())
+
+    # Parts of these
+
+    def _check_name(self, name: str, others: Sequence[str]) -> str:
+        """A name as its folder is called; refused if it cannot be one, or means the same as another class."""
+        name = " ".join(unicodedata.normalize("NFC", name).split())
+        problem = None
+        if not name or not name.isprintable():
+            problem = "a class needs a name of letters"
+        elif len(name) > LONGEST_NAME:
+            problem = f"{shown(name)} is longer than {LONGEST_NAME} characters"
+        elif _FORBIDDEN.search(name) or name.startswith(".") or name.endswith(".") or _RESERVED.fullmatch(name):
+            problem = f'{shown(name)} cannot name a folder: leave out / \\ : * ? " < > | and dots at the ends'
+        elif name.casefold() == UNSORTED:
+            problem = f"{shown(name)} is where photos without a class are"
+        elif name.casefold() in {one.casefold() for one in others}:
+            problem = f"there is a class {shown(name)} already"
+        elif (self.root / name).is_symlink() or (self.root / name).is_file():
+            problem = f"there is a file {shown(name)} in the folder"
+        if problem:
+            raise ProjectError(f"{problem}.")
+        check_names(prompt_names(sorted([*others, name])), "this project")
+        return name
+
+    def _check_class(self, name: str, *, sorted_: bool = False) -> None:
+        if "/" in name or not self.path_of(name).is_dir() or (sorted_ and name == UNSORTED):
+            raise ProjectError(f"there is no class {shown(name)}.")
+
+    def _check_photos(self, photos: Iterable[str]) -> None:
+        for one in photos:
+            if not self.path_of(one).is_file() or not readable(os.path.splitext(one)[1]):
+                raise ProjectError(f"there is no photo {shown(one)}.")
+
+    def _free(self, wanted: str, taken: set[str]) -> str:
+        """A path that no file has; with a number, if need be."""
+        stem, dot, suffix = wanted.rpartition(".")
+        free, number = wanted, 2
+        while free.casefold() in taken or os.path.lexists(self._place(free)):
+            free, number = f"{stem}-{number}{dot}{suffix}", number + 1
+        taken.add(free.casefold())
+        return free
+
+    def _bin(self) -> str:
+        return f"{HIDDEN}/removed/{secrets.token_hex(8)}"
+
+    def _read_journal(self) -> Journal:
+        path = self.hidden / "journal.jsonl"
+        try:
+            return Journal(path, self._place)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))  # Only undo is lost, no photo.
+            return Journal(path, self._place)
+
+    def _read_settings(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self.hidden / "settings.json").read_bytes())
+            kept = [str(one) for one in found["kept"]]
+            return {"encoder": str(found["encoder"]), "kept": kept}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return {}
+
+    def _clear_incoming(self) -> None:
+        """Remove what was on its way when the process was killed."""
+        folder, needed = self.hidden / "incoming", self._journal.named
+        if folder.is_dir() and not folder.is_symlink():
+            for path in folder.iterdir():
+                if f"{HIDDEN}/incoming/{path.name}" not in needed and path.is_file():
+                    path.unlink()
+
+
+def safe_name(name: str) -> str:
+    """A file name that every file system takes, as close as possible to what somebody called a file.
+
+    >>> safe_name("../../etc/pass*wd.JPG"), safe_name(".hidden.png"), safe_name("CON.jpg"), safe_name("")
+    ('pass_wd.JPG', 'hidden.png', 'photo-CON.jpg', 'photo.jpg')
+    """
+    name = unicodedata.normalize("NFC", name.replace("\\", "/").rpartition("/")[2])
+    name = "".join(c if c.isprintable() else "_" for c in _FORBIDDEN.sub("_", name)).strip(" .")
+    stem, suffix = os.path.splitext(name)
+    if not readable(suffix):
+        stem, suffix = name, ".jpg"
+    stem = stem.strip(" .")[: LONGEST_NAME - len(suffix)] or "photo"
+    return f"photo-{stem}{suffix}" if _RESERVED.fullmatch(stem) else f"{stem}{suffix}"
+
+
+def _refuse_links(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_symlink():
+            raise ProjectError(f"{path} is a link, which no project has: remove it.")
+
+
+def _drive(part: str) -> bool:
+    return len(part) == 2 and part[1] == ":"
+
+
+def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
+    """Names of the folders, and the photos, that are directly in a folder; nothing if it cannot be read."""
+    folders, photos = [], []
+    try:
+        with os.scandir(folder) as scan:
+            for entry in scan:
+                if entry.name.startswith(".") or not _is_text(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                elif entry.is_file(follow_symlinks=False) and readable(os.path.splitext(entry.name)[1]):
+                    with suppress(FileNotFoundError):  # Gone meanwhile.
+                        status = entry.stat(follow_symlinks=False)
+                        photos.append(Photo(prefix + entry.name, status.st_size, status.st_mtime_ns, status.st_ino))
+    except OSError:  # Gone meanwhile, or not ours to read.
+        return [], []
+    return sorted(folders), sorted(photos)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be shown and sent; on disk it may be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[Photo]:
+    """All photos below a folder, depth first, as `Tree.walk` has them."""
+    folders, photos = _read(folder, prefix)
+    yield from photos
+    for name in folders:
+        yield from _walk(folder / name, f"{prefix}{name}/")

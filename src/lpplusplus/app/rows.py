@@ -1,0 +1,137 @@
+"""Embeddings of the photos of a project, by content: a photo that was moved or renamed is not embedded again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.files import atomic_write
+from .._core.progress import Progress
+from ..encoders import Encoder
+from ..images.embedder import embed
+from ..images.embeddings import Embeddings, Origin
+from ..images.errors import StoreError
+from ..images.sources import ImageSet
+from ..images.sources.class_names import prompt_names
+from ..images.store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
+from ..images.store.shards import list_digest
+from .photos import LIMITS
+from .project import Listing, Photo, Project
+
+LABELLED, OTHERS = "labelled", "unsorted"
+"""Feature stores in `.lpp/features/<encoder>/`, of the classes and of the rest."""
+
+
+class Rows:
+    """What one encoder makes of the photos of a project.
+
+    Parameters
+    ----------
+    project, encoder
+        Of what, and with what.
+    """
+
+    def __init__(self, project: Project, encoder: Encoder) -> None:
+        self.project, self.encoder, self.origin = project, encoder, Origin.of(encoder)
+        self.bad: dict[tuple[int, int, int], str] = {}
+        """Why a photo cannot be read."""
+        self._content: dict[tuple[int, int, int], bytes] = {}
+        self._rows: dict[bytes, NDArray[np.float32]] = {}
+        self._texts: dict[tuple[str, ...], NDArray[np.float32]] = {}
+        self._files = project.hidden / "files.json"
+        self._home = project.hidden / "features" / re.sub(r"\W+", "-", encoder.spec)[:60].strip("-")
+        self._load()
+
+    def __contains__(self, photo: Photo) -> bool:
+        return self._content.get(photo.key) in self._rows
+
+    def missing(self, photos: Sequence[Photo]) -> list[Photo]:
+        """Those that are still to be embedded, and can be."""
+        return [photo for photo in photos if photo not in self and photo.key not in self.bad]
+
+    def embed(self, photos: Sequence[Photo], progress: Progress | None = None) -> None:
+        """Embed photos; those that cannot be read are noted."""
+        images = ImageSet([self.project.root / photo.path for photo in photos], source="the project")
+        found = embed(images, self.encoder, on_error="skip", progress=progress, limits=LIMITS)
+        assert found.positions is not None
+        assert found.hashes is not None
+        for row, position in enumerate(found.positions.tolist()):
+            digest = found.hashes[row].tobytes()
+            self._content[photos[position].key] = digest
+            self._rows.setdefault(digest, found.X[row, 0].copy())
+        by_path = {(self.project.root / photo.path).as_posix(): photo for photo in photos}
+        for problem in found.skipped:
+            self.bad[by_path[Path(problem.path).as_posix()].key] = problem.reason
+
+    def of(self, photos: Sequence[Photo], labels: Sequence[str] | None = None) -> Embeddings:
+        """Embeddings of those photos that have one."""
+        there = [row for row, photo in enumerate(photos) if photo in self]
+        digests = [self._content[photos[row].key] for row in there]
+        X = np.array([self._rows[digest] for digest in digests], np.float32).reshape(-1, 1, self.origin.dim)
+        return Embeddings(
+            X,
+            None if labels is None else np.array([labels[row] for row in there], np.str_),
+            [photos[row].path for row in there],
+            origin=self.origin,
+            hashes=np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32),
+            items=[self.project.root / photos[row].path for row in there],
+        )
+
+    def digest(self, photo: Photo) -> str | None:
+        """SHA-256 of a photo's bytes, if it was read."""
+        found = self._content.get(photo.key)
+        return None if found is None else found.hex()
+
+    def save(self, listing: Listing) -> None:
+        """Write feature stores, as `lpp embed` would, and which file has which content."""
+        labels = [label for label, photos in listing.classes.items() for _ in photos]
+        photos = [photo for photos in listing.classes.values() for photo in photos]
+        with suppress(StoreError):  # Somebody else writes there just now: they are only a cache.
+            self._save(LABELLED, photos, labels, tuple(listing.classes))
+            self._save(OTHERS, listing.unsorted, None, ())
+        known = {photo.key: self._content[photo.key].hex() for photo in listing.where().values() if photo in self}
+        with atomic_write(self._files) as file:
+            file.write(json.dumps([[*key, digest] for key, digest in known.items()]).encode())
+
+    def _save(self, name: str, photos: Sequence[Photo], labels: Sequence[str] | None, classes: tuple[str, ...]) -> None:
+        there = [row for row, photo in enumerate(photos) if photo in self]
+        paths = [photos[row].path for row in there]
+        said = None if labels is None else [labels[row] for row in there]
+        spans = [slice(a, a + ROWS_PER_SHARD) for a in range(0, len(there), ROWS_PER_SHARD)]
+        if not spans:
+            return
+        listed = [list_digest(paths[span], None if said is None else said[span]) for span in spans]
+        self._home.mkdir(parents=True, exist_ok=True)
+        with StoreWriter(self._home / name, self.origin, listed) as writer:
+            for number, span in enumerate(spans):
+                part = self.of([photos[row] for row in there[span]])
+                assert part.hashes is not None
+                positions = np.arange(len(part), dtype=np.int32)
+                if not writer.matches(number, part.hashes, positions):
+                    labelled = None if said is None else said[span]
+                    shard = Shard(
+                        self.origin.key, listed[number], part.X, part.hashes, positions, paths[span], labelled
+                    )
+                    writer.put(number, shard)
+            writer.finish(classes, tuple(prompt_names(classes).values()), said is not None)
+
+    def _load(self) -> None:
+        for name in (LABELLED, OTHERS):
+            with suppress(StoreError, OSError):
+                store = FeatureStore(self._home / name)
+                if store.origin.key == self.origin.key:
+                    found = store.load()
+                    assert found.hashes is not None
+                    for row, digest in enumerate(found.hashes):
+                        self._rows[digest.tobytes()] = found.X[row, 0]
+        try:
+            entries = json.loads(self._files.read_bytes())
+            self._content = {(int(a), int(b), int(c)): bytes.fromhex(digest) for a, b, c, digest in entries}
+        except (OSError, ValueError, TypeError, RecursionError):
+            self._content = {}

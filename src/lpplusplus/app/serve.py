@@ -1,0 +1,114 @@
+"""The page in a process: routes, guard, server."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from socket import socket
+
+from anyio import to_thread
+from fastapi import FastAPI
+from nicegui import ui
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from ..deploy.service.errors import Refusal, failed
+from ..deploy.service.server import run
+from ..encoders.pixels.decoding import ImageError, quiet_pillow
+from . import exports, guard, photos
+from .desk import Desk
+from .learner import Learner
+from .page import add_page
+from .project import Project
+
+STATIC = Path(__file__).parent / "static"
+
+
+def make_app(desk: Desk) -> FastAPI:
+    """The page and all its routes, without the guard."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.router.routes += [*photos.routes(desk.project), *_routes(desk), Mount("/lpp", StaticFiles(directory=STATIC))]
+    add_page(desk)
+    ui.run_with(
+        app,
+        title="lpp app",
+        language="en-US",
+        dark=None,
+        tailwind=False,
+        show_welcome_message=False,
+        reconnect_timeout=30,
+    )
+    return app
+
+
+def serve(
+    folder: Path,
+    sock: socket,
+    *,
+    password: str | None = None,
+    hosts: set[str],
+    ready: Callable[[str], None] = lambda token: None,
+) -> None:
+    """Serve the page of a folder until SIGTERM or Ctrl-C.
+
+    Parameters
+    ----------
+    folder
+        The project.
+    sock
+        Where to listen.
+    password, hosts
+        As in `guard.protect`.
+    ready
+        Called with the token, when the page is about to answer.
+    """
+    token = secrets.token_urlsafe(32)
+    with ExitStack() as stack:
+        stack.enter_context(quiet_pillow())
+        project = stack.enter_context(Project(folder))
+        learner = stack.enter_context(Learner(project))
+        app: ASGIApp = guard.protect(make_app(Desk(project, learner)), token=token, password=password, hosts=hosts)
+        run(app, sock, lambda: ready(token), seconds_to_finish=2)
+
+
+def _routes(desk: Desk) -> list[Route]:
+    async def ask(request: Request) -> Response:
+        """What is this photo? The answer is a key, by which the page asks what is said of it."""
+        try:
+            kept, refused = await photos.read_uploads(request, desk.project)
+        except Refusal as refusal:
+            return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
+        key = None
+        try:
+            if kept:
+                key = await to_thread.run_sync(desk.try_photo, *kept[0])
+        except ImageError as error:
+            refused.append({"name": kept[0][0], "reason": error.reason})
+        finally:
+            photos.discard(kept[1:] if key else kept)
+        return JSONResponse({"key": key, "refused": refused})
+
+    async def tried(request: Request) -> Response:
+        path = desk.tried_file(request.path_params["key"])
+        if path is None or not path.is_file():
+            return failed(404, "no_such_photo", "there is no such photo.")
+        content = await to_thread.run_sync(photos.thumbnail, desk.project, path, 640)
+        return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, no-cache"})
+
+    async def exported(request: Request) -> Response:
+        path = exports.path_of(desk, request.path_params["name"])
+        if path is None or not path.is_file():
+            return failed(404, "no_such_file", "there is no such file: make it first.")
+        name = f"{desk.project.root.name}{path.suffix}"
+        return FileResponse(path, media_type="application/octet-stream", filename=name)
+
+    return [
+        Route("/try", ask, methods=["POST"]),
+        Route("/tried/{key}", tried, methods=["GET"]),
+        Route("/exports/{name}", exported, methods=["GET"]),
+    ]

@@ -1,0 +1,86 @@
+"""`lpp app`: a page on this machine to build, correct and export a classifier."""
+
+import logging
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import remark, say, show_json
+from .options import Json, need
+from .serve import is_local
+
+
+def app(
+    folder: Annotated[
+        Path, typer.Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
+    ] = Path("my-photos"),
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; another needs --password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")] = 0,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            "--password", envvar="LPP_APP_PASSWORD", help="What other machines must know.", show_default=False
+        ),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back the last change that a page made to the folder, and end.")
+    ] = False,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Open a page where photos are dropped, classes named, and a classifier learns while you watch.
+
+    Nothing leaves this machine. Everything is in the folder, and can be changed there while the page is open. Ctrl-C
+    ends it; nothing is lost.
+
+    Examples
+    --------
+    lpp app birds/
+    lpp app birds/ --port 8080 --no-open
+    lpp app birds/ --undo
+    LPP_APP_PASSWORD=$(cat password) lpp app birds/ --host 0.0.0.0
+    """
+    need("app", "nicegui", "onnx", "multipart")
+    if undo:
+        _undo(folder, as_json)
+        return
+    from ..app import guard
+    from ..app.serve import serve
+    from ..deploy.service.server import address_of, listen
+
+    try:
+        guard.check_password(host, password, is_local(host))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--password") from None
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    sock = listen(host, port)
+    address = address_of(sock)
+
+    def ready(token: str) -> None:
+        whole = f"{address}/?token={token}"
+        if as_json:
+            show_json({"address": whole, "folder": str(folder)})
+        else:
+            say("[bold]{}[/] is the page of {}; Ctrl-C ends it", whole, folder)
+        if open_page:
+            webbrowser.open(whole)
+
+    serve(folder, sock, password=password, hosts=guard.names_of(host), ready=ready)
+    remark("stopped; everything is in the folder.")
+
+
+def _undo(folder: Path, as_json: bool) -> None:
+    from ..app.project import Project
+    from ..app.texts import change
+
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is not a folder.", param_hint="FOLDER")
+    with Project(folder) as project:
+        found = project.undo()
+    about = None if found is None else change(found.about)
+    if as_json:
+        show_json({"undone": about})
+    else:
+        say("undone: {}", about) if about else say("nothing to undo")
