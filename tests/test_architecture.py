@@ -20,7 +20,8 @@ ROOMS = {
     "bench": ["images"],
     "deploy": ["images"],
     "app": ["deploy"],
-    "cli": ["images", "bench", "deploy", "app"],
+    "cluster": ["bench"],
+    "cli": ["images", "bench", "deploy", "app", "cluster"],
     "__main__": ["cli"],
 }
 """Each room may import from itself, the rooms named here, and what these may import. A new room is one line."""

@@ -90,3 +90,19 @@ def test_a_file_without_support_is_smaller_and_says_so(work, tmp_path):
     assert (work / "small.lpp").stat().st_size < (work / "first.lpp").stat().st_size
     told = run("train", work / "first", "-o", tmp_path / "a.lpp", "-e", "drawings", "--no-support")
     assert "lpp add, remove, rename, merge and check refuse it" in told.stderr
+
+
+def test_unlabelled_photos(work, tmp_path):
+    told = ask("train", work / "first", "-o", tmp_path / "a.lpp", "-e", "drawings", "--unlabelled", work / "more")
+    assert told["unlabelled"] in range(11)
+    assert "Unlabelled images: " in lpp(
+        "train", work / "first", "-o", tmp_path / "b.lpp", "-e", "drawings", "--unlabelled", work / "more"
+    )
+    assert (tmp_path / "a.lpp").read_bytes() == (tmp_path / "b.lpp").read_bytes()
+    kept = ImageClassifier.load(tmp_path / "a.lpp").classifier_.given_.unlabelled
+    assert len(kept) == 10
+    said = complaint(
+        "train", work / "first", "-o", tmp_path / "c.lpp", "-e", "drawings", "--unlabelled", work / "more", "--shots", 1
+    )
+    assert "two examples per class" in said
+    assert not (tmp_path / "c.lpp").exists()

@@ -220,3 +220,31 @@ def test_what_a_file_says_of_its_photos_has_to_fit_together(photos, tmp_path, ch
     resign(path, lambda model: change(model["metadata"]["images"]))
     with pytest.raises(ModelFormatError):
         ImageClassifier.load(path)
+
+
+def test_unlabelled_photos_stay_with_it(photos, tmp_path):
+    """They are trained with, saved, and kept by all that changes the classifier."""
+    some = part(photos, tmp_path / "some", lambda label, number: number < 4)
+    other = part(photos, tmp_path / "other", lambda label, number: number == 4)
+    free = tmp_path / "free"  # No folders per class, and one photo that is trained on.
+    free.mkdir()
+    for file in sorted(photos.glob("*/00[345].png")):
+        shutil.copy(file, free / f"{file.parent.name}-{file.name}")
+    clf = ImageClassifier(toy()).fit(some, unlabelled=free)
+    given = clf.classifier_.given_.unlabelled
+    known = {row.tobytes() for row in clf.support_.rows}
+    assert 0 < len(given) < len(list(free.iterdir()))
+    assert not known & {row.tobytes() for row in given}
+    again = reloaded(clf, tmp_path / "a.lpp")
+    both = part(photos, tmp_path / "both", lambda label, number: number < 5)
+    whole = ImageClassifier(toy()).fit(both, unlabelled=embed(open_images(free, labels=False), toy()))
+    assert len(whole.classifier_.given_.unlabelled) < len(given)
+    again.add(other)
+    np.testing.assert_array_equal(again.classifier_.given_.unlabelled, given)
+    np.testing.assert_array_equal(again.remove("wren").rename("robin", "redbreast")._unlabelled, given)
+    joint = reloaded(clf, tmp_path / "b.lpp").merge(clf)
+    np.testing.assert_array_equal(joint.classifier_.given_.unlabelled, np.concatenate([given, given]))
+    with pytest.raises(SourceError, match="TipAdapter learns from labelled images only"):
+        ImageClassifier(toy(), method=TipAdapter()).fit(some, unlabelled=free)
+    with pytest.raises(SourceError, match="encoder"):
+        ImageClassifier(toy()).fit(some, unlabelled=embed(open_images(free, labels=False), ToyEncoder(seed=9)))

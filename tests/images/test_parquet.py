@@ -232,6 +232,10 @@ def test_what_is_wrong_with_a_data_set_is_said(embedded, tmp_path):
     index.unlink()
     with pytest.raises(StoreError, match="is incomplete"):
         read_parquet(tmp_path / "features")
+    part.unlink()
+    (tmp_path / "features" / "part-000002.parquet").unlink()
+    with pytest.raises(StoreError, match="is incomplete"):
+        read_parquet(tmp_path / "features")  # A single part looks whole.
     with pytest.raises(SourceError, match="does not exist"):
         read_parquet(tmp_path / "elsewhere.parquet")
 

@@ -27,11 +27,13 @@ class Given:
     X_val: Array | None = None
     y_val: np.ndarray[Any, Any] | None = None
     sample_weight: np.ndarray[Any, Any] | None = None
+    unlabelled: Array | None = None
+    """(n, D) embeddings without labels."""
 
     @classmethod
     def of(
         cls, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight: Any = None,
+        sample_weight: Any = None, unlabelled: Any = None,
     ) -> Given:  # fmt: skip
         """Copies of what `fit` was given, and has checked."""
         X, X_val = kept(X), None if X_val is None else kept(X_val)
@@ -44,6 +46,7 @@ class Given:
             X_val,
             None if y_val is None else checks.check_labels(y_val, "y_val", len(X_val)).copy(),
             None if sample_weight is None else np.array(backend.to_numpy(sample_weight), np.float64),
+            None if unlabelled is None else kept(unlabelled),
         )
 
     def extended(self, X: Any, y: Any, text: Any, classes: Any, known: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -77,6 +80,7 @@ class Given:
             "X_val": self.X_val,
             "y_val": self.y_val,
             "sample_weight": weights,
+            **({} if self.unlabelled is None else {"unlabelled": self.unlabelled}),
         }
 
     def _text_of(self, order: list[Any], known: list[Any], text: Any, named: list[Any]) -> Any:
@@ -108,6 +112,7 @@ class Given:
         """What a file keeps: labels as positions in `classes`, and prompts of different numbers one below the other."""
         text = self.text
         found: dict[str, Any] = {"X": self.X, "X_val": self.X_val, "sample_weight": self.sample_weight}
+        found["unlabelled"] = self.unlabelled
         if isinstance(text, list):
             found |= {"text": np.concatenate([backend.to_numpy(part) for part in text])}
             found |= {"prompts": np.array([len(part) for part in text])}
@@ -121,7 +126,7 @@ class Given:
     @classmethod
     def read(cls, arrays: dict[str, np.ndarray[Any, Any]], classes: np.ndarray[Any, Any], dim: int) -> Given:
         """The inverse of `arrays`; raises ValueError or KeyError unless everything fits together."""
-        unknown = set(arrays) - {"X", "y", "text", "prompts", "X_val", "y_val", "sample_weight"}
+        unknown = set(arrays) - {"X", "y", "text", "prompts", "X_val", "y_val", "sample_weight", "unlabelled"}
         if unknown or ("X_val" in arrays) != ("y_val" in arrays) or ("prompts" in arrays and "text" not in arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not what a fit is given")
         for name, value in arrays.items():
@@ -136,14 +141,16 @@ class Given:
             text = _split(text, arrays["prompts"], len(classes))
         elif text is not None and text.shape[-2] != len(classes):
             raise ValueError(f"text has shape {text.shape} for {len(classes)} classes")
-        return cls(X, labels["y"], text, held, labels.get("y_val"), arrays.get("sample_weight"))
+        return cls(
+            X, labels["y"], text, held, labels.get("y_val"), arrays.get("sample_weight"), arrays.get("unlabelled")
+        )
 
 
 def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
     whole = name in ("y", "y_val", "prompts")
     if value.dtype not in (("int64",) if whole else PRECISIONS):
         raise ValueError(f"{name} has entries of type {value.dtype}")
-    most = {"X": 4, "X_val": 4, "text": 3}.get(name)  # Views of an image, and places in a view.
+    most = {"X": 4, "X_val": 4, "text": 3, "unlabelled": 2}.get(name)  # Views of an image, and places in a view.
     if most and (not 2 <= value.ndim <= most or value.shape[-1] != dim):
         raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
 

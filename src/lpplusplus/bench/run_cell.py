@@ -27,6 +27,7 @@ from .estimators import DIGITS, find, make
 from .foreign import accepted, chances
 from .memory import PeakMemory
 from .results import Row
+from .time_limit import time_limit
 
 CODE = "code of lpplusplus"
 """Among `versions`, and so in a row: the digest of our methods' code."""
@@ -34,20 +35,23 @@ CURVES_OF_SEED = 1
 """Histories are kept for one seed, to plot; those of all seeds would be the bulk of the file."""
 
 
-def run_cell(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimator | None = None) -> Row:
+def run_cell(
+    cell: Cell,
+    data: EmbeddedDataset,
+    draw: Draw,
+    model: BaseEstimator | None = None,
+    *,
+    limit: float | None = None,
+) -> Row:
     """Fit, measure and test a method; a failure becomes a row with its traceback.
 
-    `model` is the estimator, where it is not to be made from what the cell says.
+    `model` is the estimator, where it is not to be made from what the cell says. After `limit` seconds it is a failure.
     """
     about: dict[str, Any] = {"draw": draw.sha256, "versions": versions()}
     try:
-        return Row(
-            cell,
-            "ok",
-            **_measured(cell, data, draw, build(cell) if model is None else model),
-            **about,
-            finished=time.time(),
-        )
+        with time_limit(limit):
+            found = _measured(cell, data, draw, build(cell) if model is None else model)
+        return Row(cell, "ok", **found, **about, finished=time.time())
     except Exception:
         return Row(cell, "failed", **about, traceback=traceback.format_exc(), finished=time.time())
 

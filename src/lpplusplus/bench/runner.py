@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
@@ -25,6 +25,31 @@ from .run_cell import needs_places, run_cell, versions, warm_up
 
 CellProgress: TypeAlias = Callable[[int, int, str], object]
 """Called with the number of cells that are done, the number of all cells, and what is being done."""
+
+
+Job: TypeAlias = tuple[Cell, Draw, float | None]
+"""A cell, its task, and the seconds it may take."""
+
+
+class Workers(Protocol):
+    """What runs cells.
+
+    Attributes
+    ----------
+    count
+        How many at once.
+    """
+
+    count: int
+
+    def start(self) -> None:
+        """Start what takes time, once, and let it load what the methods need, while data are being read."""
+
+    def wait(self) -> None:
+        """Return when that has started."""
+
+    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
+        """Run cells of one data set; rows as they end."""
 
 
 @dataclass
@@ -56,7 +81,8 @@ def run_plan(
     loader: DatasetLoader,
     *,
     n_jobs: int | None = None,
-    backend: str = "loky",
+    limit: float | None = None,
+    workers: Workers | None = None,
     progress: CellProgress | None = None,
 ) -> RunSummary:
     """Run the cells of `plan` that `results` does not have.
@@ -69,15 +95,17 @@ def run_plan(
         Where data sets come from and where their embeddings are kept.
     n_jobs
         Cells at once, each with one thread; by default as many as there are cores.
-    backend
-        Of joblib: processes here, or another that is registered with joblib, such as Ray's.
+    limit
+        Seconds for a cell, beyond which it fails; None for no limit.
+    workers
+        What runs the cells; by default processes of this machine.
     progress
         See `CellProgress`.
     """
     check_packages(plan)
     start = time.perf_counter()
-    summary = RunSummary(len(plan), workers=n_jobs or cpu_count())
-    workers = _Workers(plan, summary.workers, backend)
+    workers = workers or LocalWorkers(plan, n_jobs or cpu_count())
+    summary = RunSummary(len(plan), workers=workers.count)
 
     def tell(what: str) -> None:
         if progress is not None:
@@ -99,7 +127,7 @@ def run_plan(
                     loaded = _load(plan, missing, results, loader, tell, places)
                     workers.wait()
                     summary.preparation_seconds += time.perf_counter() - begun
-                    for row in _rows(missing, loaded, results, workers):
+                    for row in _rows(missing, loaded, results, workers, limit):
                         summary.run += 1
                         summary.failed += row.status != "ok"
                         summary.method_seconds += (row.fit_seconds or 0.0) + (row.predict_seconds or 0.0)
@@ -137,7 +165,11 @@ def _load(
 
 
 def _rows(
-    missing: Sequence[Cell], loaded: tuple[EmbeddedDataset, Draws] | str, results: Results, workers: "_Workers"
+    missing: Sequence[Cell],
+    loaded: tuple[EmbeddedDataset, Draws] | str,
+    results: Results,
+    workers: Workers,
+    limit: float | None,
 ) -> Iterator[Row]:
     """Run the missing cells of one data set and encoder; each row is written before it is yielded."""
     if isinstance(loaded, str):
@@ -149,14 +181,14 @@ def _rows(
     data, draws = loaded
     claimed: list[Cell] = []
 
-    def jobs() -> Iterator[Any]:
+    def jobs() -> Iterator[Job]:
         for cell in missing:
             if results.claim(cell):
                 claimed.append(cell)
-                yield delayed(_work)(data, cell, draws[cell.shots, cell.seed], os.getpid())
+                yield cell, draws[cell.shots, cell.seed], limit
 
     try:
-        for row in workers.run(jobs()):
+        for row in workers.run(data, jobs()):
             results.add(row)
             results.release([row.cell])
             yield row
@@ -164,17 +196,26 @@ def _rows(
         results.release(claimed)
 
 
-class _Workers:
-    """The processes that run cells, one thread each."""
+class LocalWorkers:
+    """Processes of this machine that run cells, one thread each."""
 
-    def __init__(self, plan: Plan, count: int, backend: str) -> None:
-        self.plan, self.count, self.backend = plan, count, backend
+    def __init__(self, plan: Plan, count: int) -> None:
+        self.plan, self.count = plan, count
         self.starting: Iterator[Any] | None = None
 
-    def run(self, jobs: Iterator[Any]) -> Iterator[Any]:
-        """Hand out the jobs, and return an iterator of what they return, as they end."""
-        threads = {"inner_max_num_threads": 1} if self.backend == "loky" else {}
-        with parallel_config(backend=self.backend, **threads):
+    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
+        return self._parallel(delayed(_work)(data, *job, os.getpid()) for job in jobs)
+
+    def start(self) -> None:
+        if self.starting is None and self.count > 1:
+            estimators = {one.estimator for one in self.plan.methods}
+            self.starting = self._parallel(delayed(_start)(estimators, os.getpid()) for _ in range(self.count))
+
+    def wait(self) -> None:
+        deque(self.starting or (), maxlen=0)
+
+    def _parallel(self, jobs: Iterator[Any]) -> Iterator[Any]:
+        with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(  # Always with the same settings, or joblib would start new workers.
                 n_jobs=self.count,
                 return_as="generator_unordered",
@@ -184,25 +225,15 @@ class _Workers:
             )
             return iter(parallel(jobs))
 
-    def start(self) -> None:
-        """Start the processes, once, and let them load what the methods need, while data are being read."""
-        if self.starting is None and self.backend == "loky" and self.count > 1:
-            estimators = {one.estimator for one in self.plan.methods}
-            self.starting = self.run(delayed(_start)(estimators, os.getpid()) for _ in range(self.count))
-
-    def wait(self) -> None:
-        """Return when all processes have started."""
-        deque(self.starting or (), maxlen=0)
-
 
 def _start(estimators: set[str], parent: int) -> None:
     _end_with(parent)
     warm_up(estimators)
 
 
-def _work(data: EmbeddedDataset, cell: Cell, draw: Draw, parent: int) -> Row:
+def _work(data: EmbeddedDataset, cell: Cell, draw: Draw, limit: float | None, parent: int) -> Row:
     _end_with(parent)
-    return run_cell(cell, data, draw)
+    return run_cell(cell, data, draw, limit=limit)
 
 
 @cache

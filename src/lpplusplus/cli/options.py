@@ -22,6 +22,13 @@ class OnError(str, Enum):
     skip = "skip"
 
 
+class Engine(str, Enum):
+    """What does the work."""
+
+    local = "local"
+    ray = "ray"
+
+
 def _schemes() -> list[str]:
     """What an encoder's name begins with."""
     from ..encoders import known_encoders
@@ -66,6 +73,27 @@ OtherSpec = Annotated[
 Report = Annotated[
     Path | None,
     typer.Option("--report", help="Write a page (.html) with the mistakes and their photos, to open in a browser."),
+]
+
+
+On = Annotated[Engine, typer.Option("--engine", help="This machine, or a Ray cluster (extra `ray`).")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address", help="HOST:PORT of the cluster, or auto.", show_default="RAY_ADDRESS, else a new one here"
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="With Ray: workers at most.", show_default="as many as there is room for"),
+]
+WorkerCpus = Annotated[int, typer.Option("--worker-cpus", min=1, help="With Ray: processors of each worker.")]
+WorkerGpus = Annotated[float, typer.Option("--worker-gpus", min=0, help="With Ray: GPUs of each worker.")]
+ByEngine = Annotated[
+    OnError | None,
+    typer.Option(
+        "--on-error", help="What to do about an image that cannot be read.", show_default="stop; with Ray skip"
+    ),
 ]
 
 
@@ -163,6 +191,12 @@ def report_left_aside(count: int, store: Path) -> None:
             f"{store} held the embeddings of {count} other images, and none of these. They are kept in "
             f"{store / 'replaced'}, where embedding those images again finds them; give each list a store of its own."
         )
+
+
+def refuse_stopping(on_error: OnError | None) -> None:
+    """On a cluster nobody waits for one bad image."""
+    if on_error is OnError.stop:
+        raise typer.BadParameter("on a cluster bad images are always skipped and listed.", param_hint="--on-error")
 
 
 def report_skipped(skipped: "Sequence[ImageError]") -> list[dict[str, Any]]:

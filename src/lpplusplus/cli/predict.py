@@ -2,15 +2,33 @@
 
 import csv
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from .console import add_row, bar, out, percent, show_json, table
-from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, report_skipped
+from .console import add_row, bar, out, percent, say, show_json, table, warn
+from .options import (
+    AllowNetwork,
+    ByEngine,
+    Engine,
+    Json,
+    Model,
+    On,
+    OnError,
+    OtherSpec,
+    RayAddress,
+    WorkerCpus,
+    WorkerGpus,
+    Workers,
+    refuse_stopping,
+    report_skipped,
+)
+
+if TYPE_CHECKING:
+    from ..cluster.slots import Slots
+    from ..images.answering import Question
 
 LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
 """Suffixes of files that stand for many images. Any other file is taken for an image."""
@@ -50,7 +68,15 @@ def predict(
     ] = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
-    on_error: Errors = OnError.stop,
+    on_error: ByEngine = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
+    ] = None,
+    engine: On = Engine.local,
+    ray_address: RayAddress = None,
+    workers: Workers = None,
+    worker_cpus: WorkerCpus = 1,
+    worker_gpus: WorkerGpus = 0,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none.")
@@ -63,6 +89,7 @@ def predict(
     lpp predict birds.lpp new/*.jpg --top 3
     lpp predict birds.lpp new/ --csv > answers.csv
     lpp predict birds.lpp new/ --sets 0.9 --none 0.05
+    lpp predict birds.lpp s3://bucket/new --engine ray -o s3://bucket/answers --top 3
     """
     if as_json and as_csv:
         raise typer.BadParameter("choose one of --json and --csv.")
@@ -70,45 +97,77 @@ def predict(
     if folders and len(images) > 1:
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
     others = _names(other_names, none)
+    from ..images.answering import Question, answers
     from ..images.classifier import ImageClassifier
     from ..images.parquet.addresses import is_address
 
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
+    question = Question(top, sets, none, tuple(others))
+    if engine is Engine.ray or output is not None:
+        from ..cluster.slots import Slots
+
+        slots = Slots(worker_cpus, worker_gpus, workers)
+        refuse_stopping(on_error)
+        _on_ray(model, images, output, engine, question, encoder, allow_network, slots, ray_address, as_json)
+        return
+    reaction = on_error or OnError.stop
+    clf = ImageClassifier.load(model, encoder=encoder, on_error=reaction.value, allow_network=allow_network)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
     with bar("Classifying") as progress:
         clf.progress = progress
         found = clf.embed(images[0] if single else images)
-        chances = clf.probabilities(found)
-        members = None if sets is None else clf.predict_set(found, sets)
-        unknown = None if none is None else clf.none_of_these(found, none, other_names=others)
+        told = answers(clf, found, question)
     skipped = report_skipped(found.skipped)
-    labels = [str(label) for label in clf.classes_.tolist()]
-    answers = _answers(found.paths, labels, chances, top, members, unknown)
     if as_json:
-        show_json({"predictions": answers, "skipped": skipped})
+        show_json({"predictions": told, "skipped": skipped})
     elif as_csv:
-        _write_csv(answers)
+        _write_csv(told)
     else:
-        extra = [head for head, given in (("may be", members), ("", unknown)) if given is not None]
-        _show(answers, table("", "image", *(f"{rank}." for rank in range(1, min(top, len(labels)) + 1)), *extra))
+        extra = [head for head, given in (("may be", sets), ("", none)) if given is not None]
+        _show(told, table("", "image", *(f"{rank}." for rank in range(1, min(top, len(clf.classes_)) + 1)), *extra))
 
 
-def _answers(
-    paths: Sequence[str], labels: list[str], chances: Any, top: int, members: Any, unknown: Any
-) -> list[dict[str, Any]]:
-    """What `--json` shows of each image."""
-    order = (-chances).argsort(axis=1, kind="stable")
-    answers: list[dict[str, Any]] = [
-        {"path": path, "top": [{"label": labels[k], "probability": float(row[k])} for k in best[:top]]}
-        for path, row, best in zip(paths, chances, order, strict=True)
-    ]
-    if members is not None:
-        for answer, row, best in zip(answers, members, order, strict=True):
-            answer["set"] = [labels[k] for k in best if row[k]]
-    if unknown is not None:
-        for answer, flag in zip(answers, unknown.tolist(), strict=True):
-            answer["none_of_these"] = flag
-    return answers
+def _on_ray(
+    model: Path,
+    images: list[Path],
+    output: Path | None,
+    engine: Engine,
+    question: "Question",
+    encoder: str | None,
+    allow_network: bool,
+    slots: "Slots",
+    address: str | None,
+    as_json: bool,
+) -> None:
+    if engine is not Engine.ray or output is None or len(images) != 1:
+        raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
+    from ..cluster.predict import predict_on_ray
+    from ..images.parquet.addresses import masked, spelled
+
+    with bar("Classifying on Ray") as progress:
+        outcome, skipped = predict_on_ray(
+            model, spelled(images[0]), spelled(output), question, encoder=encoder, allow_network=allow_network,
+            slots=slots, address=address, progress=progress,
+        )  # fmt: skip
+    for path, reason in skipped:
+        warn(f"skipped: {path}: {reason}")
+    if as_json:
+        listed = [{"path": path, "reason": reason} for path, reason in skipped]
+        parts = len(outcome.receipts)
+        show_json(
+            {
+                "answers": masked(output),
+                "images": outcome.rows,
+                "parts": parts,
+                "reused": outcome.reused,
+                "skipped": listed,
+            }
+        )
+        return
+    say(
+        f"[bold]{{}}[/]: answers for {outcome.rows} images, {outcome.reused} of them there already, {len(skipped)} "
+        f"skipped",
+        masked(output),
+    )
 
 
 def _show(answers: list[dict[str, Any]], shown: Table) -> None:

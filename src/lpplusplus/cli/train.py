@@ -71,6 +71,10 @@ def train(
         Path | None,
         typer.Option("--val", help="Validation images, of any kind that SOURCE can be. Not needed."),
     ] = None,
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option("--unlabelled", help="More images, without labels; used only if held-out images gain by it."),
+    ] = None,
     shots: Annotated[
         int | None,
         typer.Option("--shots", min=1, help="Train on this many images per class; by default on all."),
@@ -110,12 +114,13 @@ def train(
     --------
     lpp train photos/ -o birds.lpp
     lpp train photos/ -o birds.lpp --report birds.html
+    lpp train photos/ -o birds.lpp --unlabelled more/
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
     lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
     kind = _method(method)
-    check_output(output, [path for path in (source, val, classes) if path is not None])
+    check_output(output, [path for path in (source, val, classes, unlabelled) if path is not None])
     if report is not None:
         check_report(report, output)
     if store is not None:
@@ -139,7 +144,8 @@ def train(
     to_tell = "" if names is not None or as_json or isinstance(images, Path) else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
-        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty)
+        more = {} if unlabelled is None else {"unlabelled": unlabelled}
+        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty, **more)
     if store is not None:
         report_left_aside(clf.support_.left_aside, store)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
@@ -153,6 +159,14 @@ def train(
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
         return
     tell(clf, insight, output, to_tell)
+    if unlabelled is not None:
+        used = clf.classifier_.n_unlabelled_
+        say(
+            "Unlabelled images: {}.",
+            f"{used} of them look like these classes, and held-out images gained by them"
+            if used
+            else "not used, since held-out images did not gain by them",
+        )
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
 
@@ -237,6 +251,7 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "classes": [str(label) for label in clf.classes_.tolist()],
         "names": list(clf.names_),
         "images": len(support),
+        "unlabelled": getattr(clf.classifier_, "n_unlabelled_", 0),
         "computed": support.computed,
         "reused": support.reused,
         "left_aside": support.left_aside,

@@ -138,6 +138,7 @@ class ImageClassifier(Doubts, Growing):
         seed: int = 0,
         store: str | os.PathLike[str] | None = None,
         allow_empty: bool = False,
+        unlabelled: Any = None,
     ) -> "ImageClassifier":
         """Train on images, a feature store, or a file of arrays.
 
@@ -159,6 +160,9 @@ class ImageClassifier(Doubts, Growing):
             Feature store to keep the embeddings in and to take them from.
         allow_empty
             Keep class folders without images, as classes known by their name only.
+        unlabelled
+            More images, of the same kinds, of which nobody has said what they show: labels are not looked at. They are
+            used only if held-out images gain by it; `classifier_.n_unlabelled_` says how many. For `LPPlusPlus`.
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
@@ -191,8 +195,23 @@ class ImageClassifier(Doubts, Growing):
                 part="val",
                 **options,
             )
+        method = LPPlusPlus() if self.method is None else self.method
+        free = None
+        if unlabelled is not None:
+            if not isinstance(method, LPPlusPlus):
+                raise SourceError(f"{type(method).__name__} learns from labelled images only: leave out unlabelled.")
+            found = gather(
+                unlabelled,
+                lambda: self._encoder_of(support.origin, where),
+                like=support.origin,
+                whose=called(source),
+                labels=False,
+                **options,
+            )
+            there = set(support.digests())
+            free = found.subset([row for row, digest in enumerate(found.digests()) if digest not in there]).rows
         text = class_text(support, lambda: self._open(where), templates)
-        self._learn(Lesson(support, validation, text), LPPlusPlus() if self.method is None else self.method)
+        self._learn(Lesson(support, validation, text, free if free is not None and len(free) else None), method)
         self.classes_ = _as_given(self.classifier_.classes_, y)
         self._where, self._prompts = where, templates
         return self
@@ -200,12 +219,14 @@ class ImageClassifier(Doubts, Growing):
     def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
         """Train, and set all that follows from the photos and names."""
         support, validation, text = lesson.support, lesson.validation, lesson.text
-        extra = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
+        extra: dict[str, Any] = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
+        if lesson.unlabelled is not None:
+            extra["unlabelled"] = lesson.unlabelled
         model = clone(method).fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
         self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
         self.origin_, self.support_, self.validation_ = support.origin, support, validation
         self.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
-        self._text, self._views = text, support.views
+        self._text, self._views, self._unlabelled = text, support.views, lesson.unlabelled
         self._seen = frozenset(support.digests())
         for about_the_one_before in ("insight_", "held_out_"):
             vars(self).pop(about_the_one_before, None)
@@ -540,7 +561,7 @@ class ImageClassifier(Doubts, Growing):
         loaded._seen = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
         if kept is not None:
             loaded.support_, loaded.validation_, text = kept.support, kept.validation, kept.text
-            loaded._text = text
+            loaded._text, loaded._unlabelled = text, kept.unlabelled
             loaded.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
         return loaded
 

@@ -33,7 +33,7 @@ from ..encoders.pixels.preprocessing import ElongatedError
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
-from .sources.zipped_file import ZippedFile
+from .sources.zipped_file import StoredFile
 from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
@@ -206,7 +206,7 @@ class _Run:
         try:
             if isinstance(item, Path):
                 content = read_bytes(item, self.limits)
-            elif isinstance(item, ZippedFile):
+            elif isinstance(item, StoredFile):
                 content = item.read_bytes(self.limits)
             else:
                 image = convert(item, self.limits, name)
@@ -214,7 +214,7 @@ class _Run:
             digest = hashlib.sha256(content).digest()
             if self._knows(position // ROWS_PER_SHARD, digest, writer):
                 return _Read(digest, None)
-            if isinstance(item, Path | ZippedFile):
+            if isinstance(item, Path | StoredFile):
                 image = decode(content, item if isinstance(item, Path) else name, self.limits)
         except ImageError as error:
             return error

@@ -34,6 +34,7 @@ class Growing:
     repeated_: int
     _text: NDArray[np.float32] | None
     """Embeddings of the class names: (K, D), or of each template, (templates, K, D)."""
+    _unlabelled: NDArray[np.float32] | None
     _where: str | Encoder
     """Where the encoder of the fitted classifier is."""
     _prompts: tuple[str, ...]
@@ -110,7 +111,7 @@ class Growing:
         text = its.text
         if text is not None and other._prompts != self._prompts and self.origin_ is not None:
             text = self._texts(its.support.names)
-        joint = joined(mine, Lesson(fresh, its.validation, text))
+        joint = joined(mine, Lesson(fresh, its.validation, text, its.unlabelled))
         return self._changed(joint, repeated=len(its.support) - len(fresh))
 
     def remove(self, classes: str | Sequence[str] = (), *, photos: Any = ()) -> "Self":
@@ -154,7 +155,7 @@ class Growing:
                 f"{whose} no longer has its training images, not even their embeddings: it was saved without them "
                 f"(--no-support) or by an earlier version, so train it again on the photos."
             )
-        return Lesson(self.support_, self.validation_, self._text)
+        return Lesson(self.support_, self.validation_, self._text, self._unlabelled)
 
     def _texts(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of names, with the templates of this classifier."""

@@ -34,6 +34,8 @@ class Lesson:
     validation: Embeddings | None = None
     text: NDArray[np.float32] | None = None
     """(K, D) or, with several templates, (templates, K, D)."""
+    unlabelled: NDArray[np.float32] | None = None
+    """(n, D) photos of which nobody has said what they show."""
 
 
 def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
@@ -87,7 +89,9 @@ def joined(mine: Lesson, more: Lesson) -> Lesson:
     about: dict[str, Any] = {"classes": classes, "names": tuple(names[label] for label in classes), "text": None}
     validation = None if not held else held[0] if len(held) == 1 else _stacked(held)
     support = _like(mine.support, replace(_stacked([mine.support, more.support]), **about))
-    return Lesson(support, validation and replace(validation, **about), text)
+    free = [one.unlabelled for one in (mine, more) if one.unlabelled is not None]
+    unlabelled = np.concatenate(free) if free else None
+    return Lesson(support, validation and replace(validation, **about), text, unlabelled)
 
 
 def _keys(found: Embeddings) -> list[tuple[int, str]]:
@@ -148,7 +152,8 @@ def without_classes(mine: Lesson, classes: Iterable[str]) -> Lesson:
     support = rest(mine.support)
     if support is None:
         raise SourceError(f"without {listed(gone)} there is no photo: a classifier needs some.")
-    return Lesson(support, rest(mine.validation), None if mine.text is None else mine.text[..., left, :])
+    text = None if mine.text is None else mine.text[..., left, :]
+    return Lesson(support, rest(mine.validation), text, mine.unlabelled)
 
 
 def without_photos(mine: Lesson, photos: Any) -> Lesson:
@@ -238,6 +243,7 @@ def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32
         _like(mine.support, changed(mine.support)),
         changed(mine.validation),
         None if text is None else text[..., order, :],
+        mine.unlabelled,
     )
 
 
@@ -273,4 +279,4 @@ def kept_in(
     if len(hashes) != len(support) or isinstance(given.text, list):
         raise ValueError("digests are not those of the images, or text is not that of templates")
     held = None if given.X_val is None else images(given.X_val, given.y_val, about["validated_on"])
-    return Lesson(support, held, given.text)
+    return Lesson(support, held, given.text, given.unlabelled)

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._core import backend, checks, named_text
 from .._core.class_prompts import check_text
+from .._core.rows import MEMORY
 from .._core.task import Task
 from ._text_based import TextBased
 
@@ -42,6 +43,7 @@ class ZeroShot(TextBased):
     """
 
     normalize = True
+    memory = MEMORY
 
     def fit(
         self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,
@@ -50,7 +52,9 @@ class ZeroShot(TextBased):
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
-    def _check_task(self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any) -> Task:
+    def _check_task(
+        self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any, unlabelled: Any = None
+    ) -> Task:
         if X is not None or y is not None:
             return super()._check_task(X, y, text, classes, X_val, y_val)
         text, classes = named_text.in_order(text, classes, [])

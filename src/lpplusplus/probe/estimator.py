@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
+from .._core.rows import MEMORY
 from .._core.seeds import generator
 from .._core.task import Task
 from .._core.weights import CLASS_WEIGHT, weighed
@@ -21,6 +22,7 @@ from .recipes import Recipe, check_solver_takes, resolve
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
 from .solvers.base import RULES
+from .unlabelled import with_unlabelled
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -84,6 +86,10 @@ class LPPlusPlus(Doubts):
     class_weight : "balanced" or dict, optional
         How often the images of each class count: so that all classes weigh the same, or as a dict from class to weight,
         1 for those it leaves out.
+    memory : float
+        MiB that `X` may take in `fit` where it is a memory map (`np.memmap`, `np.load(file, mmap_mode="r")`). Every
+        pass reads a larger one from the file, block by block, and never are all rows in memory. The classifier is the
+        same, but it does not keep its rows, so it cannot `extend`.
     random_state : int, Generator, RandomState or None
         Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
 
@@ -109,6 +115,8 @@ class LPPlusPlus(Doubts):
         How it was chosen.
     learning_rate_ : float or None
         The rate that was given, or the best of the grid; None where steps come from the curvature.
+    n_unlabelled_ : int
+        How many of the unlabelled images it learned from. Not saved.
     held_out_ : HeldOutAnswers or None
         What it would have said of images that were held out; None if none were. Not saved.
 
@@ -145,6 +153,7 @@ class LPPlusPlus(Doubts):
         "folds": [number(2, whole=True), _FROM_RECIPE],
         "normalize": [FLAG],
         "class_weight": CLASS_WEIGHT,
+        "memory": [number(0)],
         "random_state": [SEED],
     }
 
@@ -175,18 +184,31 @@ class LPPlusPlus(Doubts):
     folds: int | None = None
     normalize: bool = True
     class_weight: Any = None
+    memory: float = MEMORY
     random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
-        sample_weight: Any = None,
+        sample_weight: Any = None, unlabelled: Any = None,
     ) -> Self:  # fmt: skip
-        """As in every method (`FewShotClassifier.fit`), with `sample_weight`: how often each image counts, (N,).
+        """As in every method (`FewShotClassifier.fit`), with weights of images and with images without labels.
 
-        A weight of 3 is an image that is there three times; 0 leaves it out. Folds of a cross-validation keep their
-        images together, which copies would not.
+        Parameters
+        ----------
+        X, y, text, classes, X_val, y_val
+            As in every method.
+        sample_weight : (N,) array, optional
+            How often each image counts. A weight of 3 is an image that is there three times; 0 leaves it out. Folds of
+            a cross-validation keep their images together, which copies would not.
+        unlabelled : (n, D) array, optional
+            Embeddings of more images like these, of which nobody has said what they show. They may lack some of the
+            classes, or show other things. They are used only if held-out images gain by it; `n_unlabelled_` says how
+            many. Needs two examples per class, or `X_val`. See docs/how-to/unlabelled-photos.md.
         """
-        return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight)
+        extra = {} if unlabelled is None else {"unlabelled": unlabelled}
+        return self._fit_given(
+            X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight, **extra
+        )
 
     def _weighed(self, task: Task, sample_weight: Any) -> Task:
         return weighed(task, sample_weight, self.class_weight, self._labels)
@@ -206,7 +228,10 @@ class LPPlusPlus(Doubts):
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
             checks.check_every_class_has_examples(task, self._labels, remedy)
-        fitted = train(task, recipe, normalize=self.normalize, rng=generator(self.random_state))
+        rng = generator(self.random_state)
+        fitted, used = train(task, recipe, normalize=self.normalize, rng=rng), 0
+        if task.unlabelled is not None:
+            fitted, used = with_unlabelled(task, fitted, recipe, normalize=self.normalize, rng=rng)
         self.coef_ = fitted.effective
         self.alpha_ = fitted.weights.alpha
         self.intercept_ = fitted.weights.intercept
@@ -217,6 +242,7 @@ class LPPlusPlus(Doubts):
         self.n_updates_ = fitted.update
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
+        self.n_unlabelled_ = used
         self._learn_to_doubt(fitted.held_out, fitted.neighbourhood)
 
     def _count_parameters(self) -> int:

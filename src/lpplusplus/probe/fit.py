@@ -18,9 +18,9 @@ from .._core.threads import ALONE, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, evenly, judge
-from .held_out import HeldOutAnswers, as_with_all, best_scale, every_nth
+from .held_out import HeldOutAnswers, every_nth
 from .metric import Metric, within
-from .none_of_these import Neighbourhood, evidence
+from .none_of_these import Neighbourhood
 from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
@@ -238,11 +238,9 @@ class _Run:
     def _answers(self, logits: np.ndarray[Any, Any], asked: "_Asked") -> tuple[HeldOutAnswers, float]:
         """What the classifier would have said of held-out images, and the factor of its logits."""
         rows, y = asked.rows, asked.y[asked.rows]
-        logits = as_with_all(logits, y, asked.lacking)
-        scale = best_scale(logits, y, None if asked.weights is None else backend.to_numpy(asked.weights)[rows])
+        weights = None if asked.weights is None else backend.to_numpy(asked.weights)[rows]
         names = None if self._text is None else backend.to_numpy(asked.X[rows, :] @ self._text.T)
-        seen = evidence(scale * logits, asked.nearness, names)
-        return HeldOutAnswers(rows, y, scale * logits, seen), scale
+        return HeldOutAnswers.of(rows, y, logits, asked.lacking, asked.nearness, names, weights)
 
     @lazy
     def _neighbourhood(self) -> Neighbourhood:
@@ -270,13 +268,15 @@ class _Run:
         metric = None
         if self.recipe.metric == "within":
             seen, labels, often = X, y, weights
+            if task.means:
+                seen, labels, often = X[: -task.means, :], y[: -task.means], None
             if self._views is not None:
                 views = self._views if rows is None else self._views[rows, :, :]
-                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(y, views.shape[1])
-                often = None if weights is None else backend.repeat(weights, views.shape[1])
+                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(labels, views.shape[1])
+                often = None if often is None else backend.repeat(often, views.shape[1])
             metric = within(seen, labels, task.n_classes, self.team, weights=often)
         if metric is None or self.solver.coordinates == "any":
-            moment = None if metric is None or self._views is not None else metric.moment
+            moment = None if metric is None or self._views is not None or task.means else metric.moment
             return Support.weighted(X, y, task.n_classes, self._text, weights, metric, moment), None
         text = None if self._text is None else metric.text(self._text, self.team)
         return Support.weighted(self._changed(X[:, :], metric), y, task.n_classes, text, weights), metric

@@ -19,4 +19,4 @@ def paper(
     lpp bench paper --root /data -o results/
     lpp bench paper --root /data -o results/ --tasks 1 --jobs 4
     """
-    run("paper", output, root, None, jobs, tasks, as_json)
+    run("paper", output, root, None, jobs, tasks, as_json=as_json)

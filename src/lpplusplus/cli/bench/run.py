@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..console import add_row, bar, out, say, show_json, table, warn
-from ..options import Json
+from ..options import Engine, Json, On, RayAddress
 from .options import Catalogs, Jobs, Output, RootFolder, Tasks
 
 if TYPE_CHECKING:
     from ...bench.plan import Plan
     from ...bench.report.statistics import Average
     from ...bench.results import Results, Row
-    from ...bench.runner import RunSummary
+    from ...bench.runner import RunSummary, Workers
 
 REASONS = 12
 """Largest number of different reasons for failures that are printed."""
@@ -41,6 +41,11 @@ def run(
     catalog: Catalogs = None,
     jobs: Jobs = None,
     tasks: Tasks = None,
+    limit: Annotated[
+        float | None, typer.Option("--limit", min=0.001, help="Seconds for a cell; a longer one fails.")
+    ] = None,
+    engine: On = Engine.local,
+    ray_address: RayAddress = None,
     as_json: Json = False,
 ) -> None:
     """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing.
@@ -49,23 +54,46 @@ def run(
     --------
     lpp bench run plan.toml --root /data -o results/
     lpp bench run cycles -o cycles/ --tasks 2
+    lpp bench run plan.toml --root /data -o results/ --engine ray --ray-address auto --limit 600
     """
     from ...bench.plan import read_plan
 
     opened = read_plan(plan, **({} if tasks is None else {"tasks": tasks})).with_catalogs(catalog or ())
-    raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json))
+    if engine is Engine.local:
+        raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
+    from ...cluster.bench import RayWorkers, check_gpus
+    from ...cluster.slots import Slots, connected
+
+    with connected(ray_address):
+        check_gpus(opened.all_cells())
+        results, summary = _run(opened, output, root, jobs, limit, RayWorkers(Slots(workers=jobs)))
+    raise typer.Exit(_tell(opened, results, summary, as_json))
 
 
-def run_and_tell(plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool) -> int:
+def run_and_tell(
+    plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, limit: float | None = None
+) -> int:
     """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
+    return _tell(plan, *_run(plan, output, root, jobs, limit), as_json)
+
+
+def _run(
+    plan: Plan,
+    output: Path,
+    root: Path | None,
+    jobs: int | None,
+    limit: float | None,
+    workers: Workers | None = None,
+) -> tuple[Results, RunSummary]:
     from ...bench.loader import DatasetLoader
     from ...bench.results import Results
     from ...bench.runner import run_plan
 
     results = Results(output)
     with bar(plan.name) as progress:
-        summary = run_plan(plan, results, DatasetLoader(root, output / "features"), n_jobs=jobs, progress=progress)
-    return _tell(plan, results, summary, as_json)
+        loader = DatasetLoader(root, output / "features")
+        summary = run_plan(plan, results, loader, n_jobs=jobs, limit=limit, workers=workers, progress=progress)
+    return results, summary
 
 
 def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> int:

@@ -63,7 +63,7 @@ def read_parquet(place: str | PathLike[str], *, labels: bool = False) -> Embeddi
         if isinstance(files, clip_retrieval.Layout):
             found = clip_retrieval.read(system, files, place, LABEL)
         else:
-            found = _read(system, files, index, place)
+            found = _read(system, files, index, place, alone=files == [path])
     except (SourceError, StoreError):
         raise
     except Exception as error:  # pyarrow's errors on malformed files, and every file system's own.
@@ -100,6 +100,11 @@ def _files(system: Any, path: str, where: str) -> tuple[list[str] | clip_retriev
     return [f"{path}/{name}" for name in names], None
 
 
+def read_file(system: Any, path: str, place: str | PathLike[str]) -> Embeddings:
+    """Embeddings of one file in the file system of `place`; it may be a part of a data set that is not complete."""
+    return _read(system, [path], None, place, alone=True)
+
+
 @dataclass
 class _Part:
     """A file, of which only the end has been read."""
@@ -112,7 +117,7 @@ class _Part:
     width: int | None
 
 
-def _read(system: Any, files: list[str], index: Index | None, place: Any) -> Embeddings:
+def _read(system: Any, files: list[str], index: Index | None, place: Any, alone: bool) -> Embeddings:
     def opened(path: str) -> _Part:
         where = shown_in(place, path)
         handle = system.open_input_file(path)
@@ -125,7 +130,10 @@ def _read(system: Any, files: list[str], index: Index | None, place: Any) -> Emb
         return _Part(where, file, handle.size(), file.metadata.num_rows, head_of(schema, where), width)
 
     parts = _parallel(opened, files)
-    origin = _origin(parts, index, masked(place))
+    if index is None and not alone and any(part.head is not None for part in parts):
+        raise StoreError(f"{masked(place)} is incomplete: embedding was interrupted. Run it again; only what is "
+                         f"missing is computed.")  # fmt: skip
+    origin = _origin(parts, index)
     width = _width(parts)
     rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
     if not rows:
@@ -143,18 +151,14 @@ def _read(system: Any, files: list[str], index: Index | None, place: Any) -> Emb
     return _embeddings(X.reshape(rows, *shape), columns, origin, index, masked(place))
 
 
-def _origin(parts: Sequence[_Part], index: Index | None, where: str) -> Origin | None:
+def _origin(parts: Sequence[_Part], index: Index | None) -> Origin | None:
     """The one origin of all parts."""
     if index is not None:
         for part, rows in zip(parts, index.rows, strict=True):
             if part.rows != rows:
                 raise StoreError(f"{part.where} has {part.rows} rows instead of {rows}: embed again to rebuild it.")
     heads = [part.head for part in parts]
-    ours = [head for head in heads if head is not None]
-    if ours and index is None and len(parts) > 1:
-        raise StoreError(f"{where} is incomplete: embedding was interrupted. Run it again; only what is missing is "
-                         f"computed.")  # fmt: skip
-    if not ours:
+    if all(head is None for head in heads):
         return None
     origins = [read_origin((head or {}).get("origin"), part.where) for head, part in zip(heads, parts, strict=True)]
     for part, origin in zip(parts, origins, strict=True):

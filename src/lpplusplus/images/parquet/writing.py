@@ -43,13 +43,16 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
         raise StoreError(f"{masked(place)} cannot be written ({why}).") from None
 
 
-def refuse_files(system: Any, folder: str, where: str, ours: Mapping[str, object] | None = None) -> None:
-    """Refuse a folder that has other files than `ours`."""
+def refuse_files(
+    system: Any, folder: str, where: str, ours: Mapping[str, object] | None = None, hidden: bool = False
+) -> None:
+    """Refuse a folder that has other files than `ours`; with `hidden`, those whose names begin with a dot may be."""
     fs = need_pyarrow("fs")
     selector = fs.FileSelector(folder, allow_not_found=True)
     if system.get_file_info(folder).type == fs.FileType.File:
         raise StoreError(f"{where} is a file: choose a new name.")
-    others = sorted(one.base_name for one in system.get_file_info(selector) if one.base_name not in (ours or ()))
+    found = {one.base_name for one in system.get_file_info(selector)} - set(ours or ())
+    others = sorted(name for name in found if not (hidden and name.startswith(".")))
     if others:
         raise StoreError(f"{where} has other files, such as {others[0]}: choose a new or empty folder.")
 

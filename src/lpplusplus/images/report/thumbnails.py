@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...encoders.pixels.decoding import DEFAULT_LIMITS, ImageError, open_image, read_bytes
 from ..embeddings import Embeddings
-from ..sources.zipped_file import ZippedFile
+from ..sources.zipped_file import StoredFile
 
 SIDE = 224
 """Pixels of the longer side."""
@@ -22,7 +22,7 @@ def thumbnail(images: Embeddings, row: int) -> str | None:
     """
     item = images.items[row] if images.items else Path(images.paths[row])
     try:
-        if isinstance(item, Path | ZippedFile):
+        if isinstance(item, Path | StoredFile):
             content = read_bytes(item) if isinstance(item, Path) else item.read_bytes(DEFAULT_LIMITS)
             if images.hashes is None or hashlib.sha256(content).digest() != images.hashes[row].tobytes():
                 return None

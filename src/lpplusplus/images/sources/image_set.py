@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from ..errors import SourceError
 from .class_names import check_names, match_names, prompt_names
-from .zipped_file import ZippedFile
+from .zipped_file import StoredFile
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ...encoders.pixels.decoding import ImageError
 
-Item: TypeAlias = "Path | ZippedFile | Image.Image"
+Item: TypeAlias = "Path | StoredFile | Image.Image"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class ImageSet:
     Attributes
     ----------
     items
-        Files, files in an archive, or Pillow images.
+        Files, files elsewhere such as in an archive, or Pillow images.
     labels
         Label of each image as a string; None where there are no labels, as for prediction.
     classes
@@ -59,7 +59,7 @@ class ImageSet:
     def paths(self) -> list[str]:
         """What each image is called in messages and in a feature store: its path with "/", or "<image 3>"."""
         return [
-            item.as_posix() if isinstance(item, Path | ZippedFile) else f"<image {position}>"
+            item.as_posix() if isinstance(item, Path | StoredFile) else f"<image {position}>"
             for position, item in enumerate(self.items)
         ]
 

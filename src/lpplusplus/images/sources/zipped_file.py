@@ -1,10 +1,11 @@
-"""A file in a zip archive, read in memory."""
+"""A file that is not a path of this machine, such as one in a zip archive; read in memory."""
 
 from __future__ import annotations
 
 import zipfile
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..errors import shown
@@ -13,18 +14,29 @@ if TYPE_CHECKING:
     from ...encoders.pixels.decoding import Limits
 
 
+class StoredFile(ABC):
+    """A file somewhere: in an archive, in a bucket, in a table."""
+
+    path: PurePath | str
+    """What messages call it; there may be no such file here."""
+
+    def as_posix(self) -> str:
+        """What it is called, with "/"."""
+        return self.path if isinstance(self.path, str) else self.path.as_posix()
+
+    @abstractmethod
+    def read_bytes(self, limits: Limits) -> bytes:
+        """Its content, or an `ImageError`; several threads may ask at once."""
+
+
 @dataclass(frozen=True, eq=False)
-class ZippedFile:
+class ZippedFile(StoredFile):
     """A file in an archive."""
 
     archive: zipfile.ZipFile
     info: zipfile.ZipInfo
-    path: Path
-    """`photos.zip/cat/1.jpg`, for messages: there is no such file."""
-
-    def as_posix(self) -> str:
-        """What it is called, with "/"."""
-        return self.path.as_posix()
+    path: PurePath
+    """`photos.zip/cat/1.jpg`."""
 
     def read_bytes(self, limits: Limits) -> bytes:
         """Its content, or an `ImageError`. For threads: an archive is read by one at a time."""

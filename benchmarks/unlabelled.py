@@ -1,0 +1,168 @@
+"""Do unlabelled images help, and do they ever harm?
+
+    LPP_DATA=/data python -m benchmarks.unlabelled --rows rows.jsonl --stores pets.features caltech.features
+    python -m benchmarks.unlabelled --rows rows.jsonl --table
+    python -m benchmarks.unlabelled --rows rows.jsonl --figure unlabelled.png
+
+Each draw has a support, unlabelled images, and a test set that is in neither. What is not in the support is halved for
+the last two, where a data set has no test set of its own. Unlabelled are: `all` of that half; `half`, those of every
+other class at random; `two`, those of two classes only; `mixed`, all of them and as many images of another data set;
+`foreign`, those alone. Rows that are there are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lpplusplus import LPPlusPlus
+
+from .trust import FOREIGN, SHOTS, Data, tasks
+
+KINDS = ("all", "half", "two", "mixed", "foreign")
+
+
+def draw(data: Data, shots: int, seed: int) -> tuple[Any, Any, Any, Any]:
+    """Rows of the support and of unlabelled images; test images and their labels."""
+    random = np.random.RandomState(1000 * seed + shots)
+    support, free, rest = [], [], []
+    for k in range(len(data.text)):
+        rows = random.permutation(np.flatnonzero(data.y == k))
+        left = rows[shots:]
+        half = len(left) if data.test is not None else len(left) // 2
+        support.append(rows[:shots])
+        free.append(left[:half])
+        rest.append(left[half:])
+    chosen, unlabelled, test = map(np.concatenate, (support, free, rest))
+    if data.test is not None:
+        return chosen, unlabelled, data.test, data.test_y
+    return chosen, unlabelled, data.X[test], data.y[test]
+
+
+def images(data: Data, other: Data | None, rows: Any, kind: str, seed: int) -> Any:
+    """Unlabelled images of that kind; None if there is no other data set."""
+    random = np.random.RandomState(seed)
+    some = random.permutation(len(data.text))
+    if kind in ("half", "two"):
+        return data.X[rows[np.isin(data.y[rows], some[: len(some) // 2 if kind == "half" else 2])]]
+    if kind == "all":
+        return data.X[rows]
+    if other is None:
+        return None
+    strange = other.X[random.permutation(len(other.X))[: len(rows)]]
+    return strange if kind == "foreign" else np.concatenate([data.X[rows], strange])
+
+
+def row_of(data: Data, other: Data | None, shots: int, seed: int) -> dict[str, Any]:
+    """Accuracy without unlabelled images, with those of each kind, and how many were used."""
+    support, rows, X, y = draw(data, shots, seed)
+    given = (data.X[support], data.y[support])
+    row: dict[str, Any] = {"none": [100 * LPPlusPlus(random_state=seed).fit(*given, text=data.text).score(X, y), 0, 0]}
+    for kind in KINDS:
+        more = images(data, other, rows, kind, seed)
+        if more is not None:
+            probe = LPPlusPlus(random_state=seed).fit(*given, text=data.text, unlabelled=more)
+            row[kind] = [100 * probe.score(X, y), probe.n_unlabelled_, len(more)]
+    return row
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def _gains(rows: list[dict[str, Any]]) -> dict[tuple[int, str], dict[str, Any]]:
+    """Gains of each kind in all draws, by shots and data set."""
+    cells: dict[tuple[int, str], dict[str, Any]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        cell = cells[row["shots"], row["data"]]
+        cell["none"].append(row["none"][0])
+        for kind in KINDS:
+            if kind in row:
+                cell[kind].append(row[kind][0] - row["none"][0])
+    return cells
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: accuracy without, and the mean gain of each kind with its standard error."""
+    cells = _gains(rows)
+    yield "| shots, data | draws | accuracy without | " + " | ".join(KINDS) + " |"
+    yield "|---" * (3 + len(KINDS)) + "|"
+    for key in sorted(cells):
+        cell = cells[key]
+        said = [_with_error(cell[kind]) for kind in KINDS]
+        count, mean = len(cell["none"]), float(np.mean(cell["none"]))
+        yield f"| {key[0]}, {key[1]} | {count} | {mean:.1f} | {' | '.join(said)} |"
+
+
+def _with_error(gains: list[float]) -> str:
+    if not gains:
+        return ""
+    error = f" ± {np.std(gains, ddof=1) / np.sqrt(len(gains)):.2f}" if len(gains) > 1 else ""
+    return f"{np.mean(gains):+.2f}{error}"
+
+
+def figure(rows: list[dict[str, Any]], path: Path) -> None:
+    """Gains by number of shots: one panel for each kind, one line for each data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    cells = _gains(rows)
+    fig, axes = plt.subplots(1, len(KINDS), figsize=(12, 3), sharey=True, layout="constrained")
+    titles = ("all classes", "half of the classes", "two classes", "half are foreign", "all are foreign")
+    for axis, kind, title in zip(axes, KINDS, titles, strict=True):
+        for name in sorted({name for _, name in cells}):
+            found = {s: cells[s, name][kind] for s in SHOTS if cells.get((s, name), {}).get(kind)}
+            means = [np.mean(gains) for gains in found.values()]
+            errors = [np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0 for gains in found.values()]
+            if found:
+                axis.errorbar([*found], means, errors, marker="o", markersize=3, linewidth=1, label=name)
+        axis.axhline(0, color="grey", linewidth=0.8)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(SHOTS, map(str, SHOTS))
+        axis.set_title(f"unlabelled: {title}", fontsize=9)
+        axis.set_xlabel("labelled images per class")
+    axes[0].set_ylabel("gain in accuracy, points")
+    axes[0].legend(fontsize=7)
+    fig.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Compute what is missing, or show it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, required=True, help="file of rows to add to")
+    parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
+    parser.add_argument("--only", nargs="*", help="names of data sets")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--draws", type=int, default=10, help="number of draws")
+    parser.add_argument("--table", action="store_true", help="print the table and compute nothing")
+    parser.add_argument("--figure", type=Path, help="draw the figure and compute nothing")
+    options = parser.parse_args()
+    there = _read(options.rows)
+    if options.table or options.figure:
+        print("\n".join(table(there)) if options.table else "", end="\n" if options.table else "")
+        if options.figure:
+            figure(there, options.figure)
+        return
+    done = {(row["data"], row["shots"], row["seed"]) for row in there}
+    root = os.environ.get("LPP_DATA")
+    data = tasks(None if root is None else Path(root), options.stores)
+    for seed in range(options.first, options.first + options.draws):
+        for name in options.only or data:
+            for shots in SHOTS:
+                if (name, shots, seed) not in done:
+                    row = row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
+                    with options.rows.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({"data": name, "shots": shots, "seed": seed, **row}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What a worker asks for, and whether the cluster can give it: checked before anything starts.
+
+Ray lets a request wait for ever that no node can meet, since a larger node might still come.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import ClusterError
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Resources of one worker, and how many workers there may be.
+
+    Attributes
+    ----------
+    cpus, gpus
+        For each worker.
+    workers
+        At most so many at once; None for as many as the cluster has room for.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cpus < 1 or self.gpus < 0 or (self.workers is not None and self.workers < 1):
+            raise ClusterError("a worker needs at least one processor, and there must be at least one worker.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """For a task of Ray's."""
+        return {"num_cpus": self.cpus, "num_gpus": self.gpus, "scheduling_strategy": "SPREAD"}
+
+    def check(self) -> int:
+        """How many workers the cluster has room for now.
+
+        Raises
+        ------
+        ClusterError
+            If no node has what one worker asks for: the run would wait for ever.
+        """
+        import ray
+
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = [self._room(node) for node in nodes]
+        if not any(room):
+            most = ", ".join(
+                f"{max((node.get(kind, 0) for node in nodes), default=0):g} {what}"
+                for kind, what in (("CPU", "processors"), ("GPU", "GPUs"))
+            )
+            asked = f"{self.cpus} processors" + (f" and {self.gpus:g} GPUs" if self.gpus else "")
+            raise ClusterError(
+                f"a worker asks for {asked}, but no node of this cluster has them (of {len(nodes)}, the largest has "
+                f"{most}), and Ray would wait for ever. Ask for less: --worker-cpus, --worker-gpus."
+            )
+        return min(sum(room), self.workers or sum(room))
+
+    def _room(self, node: dict[str, float]) -> int:
+        room = int(node.get("CPU", 0) // self.cpus)
+        return min(room, int(node.get("GPU", 0) // self.gpus + 1e-9)) if self.gpus else room
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """A connection to a cluster: the one at `address`, else at `RAY_ADDRESS`, else a new one on this machine.
+
+    A connection that is there already is used and left open. Ray's own default, the last cluster that was started here,
+    is not asked for: if that has ended, Ray waits for minutes. "auto" asks for it. What Ray prints about lost nodes
+    goes to standard error.
+    """
+    # As with onnxruntime: nothing is reported to its maker. Without GPUs, Ray leaves CUDA's variables alone.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise ImportError('this needs ray: pip install "lpplusplus[ray]"') from None
+    if ray.is_initialized():
+        yield
+        return
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local":
+        os.environ.setdefault("RAY_worker_niceness", "0")  # By default all else on this machine goes first.
+    here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
+    _check_reachable(address)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ClusterError(f"no Ray cluster could be reached or started ({str(error).splitlines()[0]}).") from error
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str, seconds: float = 5.0) -> None:
+    """Refuse an address where nobody listens; Ray would wait for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=seconds).close()
+    except OSError as error:
+        why = error.strerror or "no answer"
+        raise ClusterError(f"no Ray cluster answers at {address} ({why}): start one with `ray start --head`.") from None

@@ -1,0 +1,206 @@
+"""Unlabelled images: the mean of those that seem to be of a class joins the support, if held-out images gain by it.
+
+The classifier of the labelled images says with which probability q_ik image i is of class k; images that it takes for
+none of the classes are left out. Class k gets one example more, the mean M_k = Σ_i q_ik u_i / Σ_i q_ik, which counts
+λ n_k, but not more than the Σ_i q_ik images that it is made of. Whatever M_k counts less than λ n_k, the class's own
+examples count more. So each class gains the same part, and a class that `unlabelled` has none or many of is neither
+less nor more likely than before.
+
+Does it help? Each fold is held out once more: the classifier of the others makes its own guesses, and is then fitted
+without them, as far as the first walk went, and with them, 1 + λ times as far, as with 1 + λ times the examples; also
+without them so far, lest the longer way be taken for their merit. Only where the held-out images' loss falls by more
+than a standard error is anything kept, else the classifier stays as it was. There λ = 1, with n' examples per class;
+the classifier with n has λ = n'/n, since what unlabelled images are worth does not grow with the labels. See
+docs/how-to/unlabelled-photos.md.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core import backend
+from .._core.backend import Array
+from .._core.folds import assign_folds
+from .._core.softmax import softmax
+from .._core.task import Task
+from .._core.threads import rows_per_chunk
+from .cross_validation import ENOUGH_IMAGES
+from .fit import Fitted, train
+from .held_out import HeldOutAnswers
+from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
+from .objective import Weights
+from .recipes import Recipe
+
+STRANGERS = 0.05
+"""Images less familiar than this part of held-out members are left out."""
+CLEAR = 1.0
+"""Standard errors by which the held-out loss has to fall."""
+
+
+class _Held(NamedTuple):
+    """Held-out images of one fold."""
+
+    rows: np.ndarray[Any, Any]
+    lacking: np.ndarray[Any, Any]
+    """As in `as_with_all`."""
+    nearness: np.ndarray[Any, Any]
+    without: np.ndarray[Any, Any]
+    """Logits, without unlabelled images."""
+    longer: np.ndarray[Any, Any]
+    """The same, with a walk as long as that with unlabelled images."""
+    logits: np.ndarray[Any, Any]
+    """Logits, with them."""
+
+
+def with_unlabelled(
+    task: Task, first: Fitted, recipe: Recipe, *, normalize: bool, rng: np.random.Generator
+) -> tuple[Fitted, int]:
+    """The classifier with unlabelled images, and how many it learned from; `first` and 0 if they do not help."""
+    if first.held_out is None or recipe.solver.until(1.0) is None:
+        raise ValueError(
+            "unlabelled images are used only if held-out images gain by it: give two examples per class or more, or "
+            "X_val and y_val, with the default solver, and selection 'auto', 'cross-validation' or 'validation-loss'."
+        )
+    learner = _Learner(task, first, recipe, normalize)
+    held = learner.folds(rng) if first.selection == "cross-validation" else learner.validation()
+    return learner.decided(held)
+
+
+class _Learner:
+    def __init__(self, task: Task, first: Fitted, recipe: Recipe, normalize: bool) -> None:
+        X, U, X_val, views = task.X[:, :], task.unlabelled, task.X_val, task.views
+        if normalize:  # Here, since the means among them shall stay shorter.
+            X, U = backend.unit_rows(X), backend.unit_rows(U)
+            X_val = None if X_val is None else backend.unit_rows(X_val)
+            views = None if views is None else backend.unit_vectors(views)
+        text = None if recipe.alpha == "none" else task.text
+        self.task = replace(task, X=X, X_val=X_val, views=views, text=text, unlabelled=None)
+        self.first, self.recipe = first, recipe
+        history = first.history
+        self.stop = int(np.argmin(history.held_out_loss))
+        self.time, self.scale = history.held_out_time[self.stop], history.held_out_scale[self.stop]
+        self.further = 1.0
+        assert U is not None
+        self.U = U[backend.like(np.flatnonzero(self._familiar(U)), task.y), :]
+
+    def _familiar(self, U: Array) -> np.ndarray[Any, Any]:
+        """Which images seem to be of one of the classes."""
+        first, members = self.first, backend.to_numpy(self.first.held_out.evidence)  # type: ignore[union-attr]
+        lowest = lowest_familiarity(familiarity(members, members), STRANGERS)
+        found = []
+        for rows in self._chunks(U):
+            names = None if self.task.text is None else rows @ self.task.text.T
+            near = first.neighbourhood.nearness(rows)  # type: ignore[union-attr]
+            found.append(backend.to_numpy(familiarity(evidence(_logits(first, rows), near, names), members)) >= lowest)
+        return np.concatenate(found)
+
+    def _chunks(self, U: Array) -> list[Array]:
+        height = rows_per_chunk(self.task.n_classes)
+        return [U[low : low + height, :] for low in range(0, U.shape[0], height)]
+
+    def folds(self, rng: np.random.Generator) -> list[_Held]:
+        """Each fold of the support in turn, until enough images have been held out."""
+        y = backend.to_numpy(self.task.y)
+        folds = assign_folds(y, self.recipe.folds or 4, rng)
+        present = np.unique(folds)
+        self.further = len(present) / (len(present) - 1)
+        found: list[_Held] = []
+        for fold in present:
+            rest, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)[:ENOUGH_IMAGES]
+            counts, left = (np.maximum(np.bincount(y[rows], minlength=self.task.n_classes), 1)
+                            for rows in (np.arange(len(y)), rest))  # fmt: skip
+            X = self.task.X[backend.like(out, self.task.y), :]
+            found.append(self._held(_some(self.task, rest), X, out, (1 / left - 1 / counts)[y[out]]))
+            if sum(len(one.rows) for one in found) >= ENOUGH_IMAGES:
+                break
+        return found
+
+    def validation(self) -> list[_Held]:
+        """Validation images, which need no folds."""
+        rows = np.arange(self.task.X_val.shape[0])[:ENOUGH_IMAGES]  # type: ignore[union-attr]
+        X = self.task.X_val[backend.like(rows, self.task.y), :]  # type: ignore[index]
+        return [self._held(self.task, X, rows, np.zeros(len(rows)))]
+
+    def _held(self, task: Task, X: Array, rows: np.ndarray[Any, Any], lacking: np.ndarray[Any, Any]) -> _Held:
+        without = self._fit(task, self.time)
+        guessed = self._fit(self._richer(task, without, self.scale, 1.0), 2 * self.time)
+        longer = self._fit(task, 2 * self.time)
+        near = Neighbourhood.of(task.X, task.y, task.n_classes).nearness(X)
+        logits = (backend.to_numpy(_logits(fitted, X)) for fitted in (without, longer, guessed))
+        return _Held(rows, lacking, backend.to_numpy(near), *logits)
+
+    def _fit(self, task: Task, time: float) -> Fitted:
+        """The flow on `task` up to `time`."""
+        solver = self.recipe.solver.until(time) or self.recipe.solver
+        recipe = replace(self.recipe, selection="last", solver=solver)
+        return train(replace(task, X_val=None, y_val=None), recipe, normalize=False, rng=np.random.default_rng(0))
+
+    def _richer(self, task: Task, fitted: Fitted, scale: float, share: np.ndarray[Any, Any] | float) -> Task:
+        """`task` with the means of what `fitted` takes for each class, which count `share` times its examples."""
+        y, K = backend.to_numpy(task.y), task.n_classes
+        sums, mass = backend.zeros(self.U, (K, self.U.shape[1])), np.zeros(K)
+        for rows in self._chunks(self.U):
+            q = scale * _logits(fitted, rows)
+            softmax(q, out=q)
+            sums, mass = sums + q.T @ rows, mass + backend.to_numpy(q).sum(axis=0, dtype=np.float64)
+        weights = np.ones(len(y)) if task.weights is None else backend.to_numpy(task.weights).astype(np.float64)
+        own = np.bincount(y, weights, minlength=K)
+        worth = np.where(mass >= 1, np.minimum(share * own, mass), 0.0)
+        more = share - worth / np.maximum(own, 1e-30)
+        some = np.flatnonzero(worth)
+        if not len(some):
+            return task
+        xp, rows = backend.namespace(task.X), backend.like(some, task.y)
+        means = sums[rows, :] / backend.like(mass[some], task.X, dtype=task.X.dtype)[:, None]
+        often = np.concatenate([weights * (1 + more[y]), worth[some]])
+        return replace(
+            task, X=xp.concat([task.X, means]), y=xp.concat([task.y, rows]), means=len(some),
+            weights=backend.like(often, task.X, dtype=task.X.dtype),
+        )  # fmt: skip
+
+    def decided(self, held: list[_Held]) -> tuple[Fitted, int]:
+        """The better one, by what held-out images say."""
+        rows, lacking, nearness, without, longer, logits = (np.concatenate(parts) for parts in zip(*held, strict=True))
+        task, first = self.task, self.first
+        folded = first.selection == "cross-validation"
+        y = backend.to_numpy(task.y if folded else task.y_val)
+        weights = backend.to_numpy(task.weights)[rows] if folded and task.weights is not None else np.ones(len(rows))
+        weights = weights / weights.mean()
+        images = task.X if folded else task.X_val
+        names = None
+        if task.text is not None:
+            names = backend.to_numpy(images[backend.like(rows, task.y), :] @ task.text.T)  # type: ignore[index]
+
+        def answers(logits: np.ndarray[Any, Any]) -> tuple[HeldOutAnswers, float]:
+            return HeldOutAnswers.of(rows, y[rows], logits, lacking, nearness, names, weights)
+
+        after, scale = answers(logits)
+        losses = [answers(other)[0].losses for other in (without, longer)]
+        change = weights * (after.losses - min(losses, key=lambda some: float(weights @ some)))
+        if not change.mean() < -CLEAR * change.std() / np.sqrt(len(change)):
+            return first, 0
+        counts = np.bincount(y, minlength=task.n_classes) if folded else np.full(task.n_classes, np.inf)
+        share = 1 - 1 / np.clip(counts, 2, self.further / (self.further - 1) if folded else np.inf)
+        further = self.further * (1 + float(share.mean()))
+        fitted = self._fit(self._richer(task, first, 1.0, share), further * self.time)
+        parts = fitted.weights.W, fitted.weights.alpha, fitted.weights.intercept
+        scaled = Weights(*(None if part is None else scale * part for part in parts))
+        first.history.held_out_scale[self.stop] = scale
+        richer = replace(first, weights=scaled, effective=scale * fitted.effective, held_out=after)
+        return richer, int(self.U.shape[0])
+
+
+def _logits(fitted: Fitted, X: Array) -> Array:
+    z = X @ fitted.effective.T
+    return z if fitted.weights.intercept is None else z + fitted.weights.intercept
+
+
+def _some(task: Task, rows: np.ndarray[Any, Any]) -> Task:
+    """The task with these rows of its support."""
+    chosen = backend.like(rows, task.y)
+    return replace(
+        task, X=task.X[chosen, :], y=task.y[chosen],
+        views=None if task.views is None else task.views[chosen, :, :],
+        weights=None if task.weights is None else task.weights[chosen],
+    )  # fmt: skip

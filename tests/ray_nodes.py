@@ -1,0 +1,29 @@
+"""Clusters of several nodes on this machine, for tests and benchmarks; every process of theirs ends with the block."""
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+
+
+@contextmanager
+def nodes(count, cpus=1):
+    """A cluster of so many nodes with so many logical processors each; `ray` itself is not connected to it."""
+    folder = tempfile.mkdtemp(prefix="lppray")  # Short: Ray makes sockets in it.
+    before = dict(os.environ)
+    os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+                      RAY_worker_niceness="0")  # Else workers give way to everything else on this machine.  # fmt: skip
+    os.environ.pop("RAY_ADDRESS", None)
+    from ray.cluster_utils import Cluster
+
+    settings = {"num_cpus": cpus, "object_store_memory": 100_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**settings, "include_dashboard": False})
+    try:
+        cluster.others = [cluster.add_node(**settings) for _ in range(count - 1)]
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
