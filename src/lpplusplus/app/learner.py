@@ -219,7 +219,8 @@ class Learner:
                 rows.save(listing)
                 since = 0
         everywhere = listing.where().values()
-        self._publish(unreadable={one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad})
+        bad = {one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad}
+        self._publish(unreadable=bad, embedded=sum(one in rows for one in everywhere))
 
     def _text(self, rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
         new = [name for name in names if name not in self._texts]

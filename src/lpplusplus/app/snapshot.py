@@ -44,8 +44,8 @@ class Snapshot:
         What was measured of `measured`, the classifier that is the present one or the one before.
     suggested
         Which of the unsorted photos to label next.
-    unreadable
-        Photos that cannot be read, and why.
+    unreadable, embedded
+        Photos that cannot be read, and why; number of those that are embedded.
     phase, done, total
         What is under way.
     measuring
@@ -70,6 +70,7 @@ class Snapshot:
     curve: tuple[list[int], dict[str, list[float]]] | None = None
     suggested: tuple[Suggestion, ...] = ()
     unreadable: dict[str, str] = field(default_factory=dict)
+    embedded: int = 0
     phase: Phase = "idle"
     measuring: bool = False
     done: int = 0
