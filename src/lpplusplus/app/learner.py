@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,6 @@ class Learner:
     # The thread
 
     def _run(self) -> None:
-        after_people(5)
         pause = SECONDS_BETWEEN_LOOKS
         while True:
             with self._wake:
@@ -209,15 +209,19 @@ class Learner:
     def _embed(self, rows: Rows, photos: Sequence[Photo], listing: Listing, still: Callable[[int, int], None]) -> None:
         missing = rows.missing(photos)
         since = 0
-        for first in range(0, len(missing), PORTION):
-            self._publish(phase="embedding", done=first, total=len(missing))
-            still(first, len(missing))
-            portion = missing[first : first + PORTION]
-            rows.embed(portion)
-            since += len(portion)
-            if since >= SAVED_EVERY and self._saved:
-                rows.save(listing)
-                since = 0
+        with ThreadPoolExecutor(1, initializer=after_people, initargs=(10,)) as aside:
+            for first in range(0, len(missing), PORTION):
+                self._publish(phase="embedding", done=first, total=len(missing))
+                still(first, len(missing))
+                portion = missing[first : first + PORTION]
+                if len(missing) > MANY:
+                    aside.submit(rows.embed, portion).result()
+                else:
+                    rows.embed(portion)
+                since += len(portion)
+                if since >= SAVED_EVERY and self._saved:
+                    rows.save(listing)
+                    since = 0
         everywhere = listing.where().values()
         bad = {one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad}
         self._publish(unreadable=bad, embedded=sum(one in rows for one in everywhere))

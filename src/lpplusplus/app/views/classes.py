@@ -14,9 +14,9 @@ from ..project import Photo
 from ..snapshot import Snapshot
 from ..texts import counted, percent, say
 
-AT_FIRST = 600
+AT_FIRST = 300
 """Photos that are shown at first, of all classes; the rest on request. Each is loaded when it comes into sight."""
-FEWEST, STEP = 12, 60
+FEWEST, STEP = 6, 60
 
 
 def render(desk: Desk, now: Snapshot, place: Place) -> Markup:
