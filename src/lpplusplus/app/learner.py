@@ -38,6 +38,8 @@ SECONDS_BETWEEN_LOOKS = 1.0
 """At the folder. Longer where looking takes long, so that it costs a twentieth of a core at most."""
 PORTION = 32
 """Photos that are embedded before it looks whether the folder has changed."""
+MANY = 256
+"""With more photos to embed, the page and the browser go first; fewer are done before anybody notices."""
 SAVED_EVERY = 512
 """Photos that a kill can lose the embeddings of."""
 MOST_SUGGESTED = 200
