@@ -229,6 +229,28 @@ def test_from_a_bucket_to_a_bucket_and_no_secret_is_left_anywhere(photos, bucket
         assert b"AKIDEXAMPLE" not in content
 
 
+def test_a_cluster_of_its_own(photos, tmp_path):
+    """Without an address one is started for the time of the command; a folder that is not the run's is left alone."""
+    folder = tmp_path / "few"
+    for name in ("class0", "class3"):
+        shutil.copytree(photos / name, folder / name, ignore=lambda _, names: sorted(names)[8:])
+    said = ask("embed", folder, "-o", tmp_path / "features", "-e", "drawings", "--engine", "ray", fresh=True)
+    assert (said["images"], said["classes"]) == (16, ["class0", "class3"])
+    other = (
+        "embed",
+        folder / "class0",
+        "-o",
+        tmp_path / "features",
+        "--no-labels",
+        "-e",
+        "drawings",
+        "--engine",
+        "ray",
+    )
+    assert "another list of images" in complaint(*other, fresh=True)
+    assert len(read_parquet(tmp_path / "features")) == 16
+
+
 def test_what_was_started_here_has_ended():
     """No process of a cluster outlives its block."""
     import psutil
