@@ -37,7 +37,7 @@ def test_every_way_to_read(source):
         room = backend.empty(F, (40, D))
         for rows_, array in ((F, wanted), (part, chosen), (part.times(factors), chosen * np.asarray(factors)[:, None])):
             assert rows_.shape == array.shape
-            for key in (slice(3, 40), slice(None, None, 20), backend.like(np.array([5, 2, 2]), given)):
+            for key in (slice(3, 40), slice(None, None, 20), backend.like(np.array([5, 2, 2, 4]), given)):
                 same = key if isinstance(key, slice) else backend.to_numpy(key)
                 np.testing.assert_allclose(backend.to_numpy(rows_[key, :]), array[same], rtol=1e-6)
             np.testing.assert_allclose(backend.to_numpy(rows_.read(slice(3, 40), room)), array[3:40], rtol=1e-6)

@@ -27,7 +27,7 @@ def namespace(x: Array) -> Any:
 
 def is_foreign(x: object) -> bool:
     """Whether `x` is an array of another library than numpy (a torch tensor on any device)."""
-    return array_api_compat.is_array_api_obj(x) and not array_api_compat.is_numpy_array(x)
+    return array_api_compat.is_array_api_obj(x) and namespace(x) is not _NUMPY
 
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:
@@ -90,6 +90,13 @@ def zeros(reference: Array, shape: tuple[int, ...], *, dtype: Any = None) -> Arr
 def arange(reference: Array, n: int) -> Array:
     """0 … n-1 beside `reference`."""
     return namespace(reference).arange(n, device=array_api_compat.device(reference))
+
+
+def take_rows(x: Array, index: Array, out: Array) -> Array:
+    """`x[index]`, in `out`."""
+    if type(x) is np.ndarray:
+        return np.take(x, index, axis=0, out=out, mode="clip")  # The usual mode would copy twice.
+    return namespace(x).index_select(x, 0, index, out=out)
 
 
 def repeat(x: Array, times: int) -> Array:

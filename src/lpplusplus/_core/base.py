@@ -16,6 +16,7 @@ from .backend import Array
 from .given import Given
 from .input_checks import InputChecks
 from .parameters import Rule, check_parameters
+from .rows import Rows
 from .saved_state import SavedState
 from .softmax import softmax
 from .task import Task
@@ -98,10 +99,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         with self._all_or_nothing():
             self._check_parameters()
             given = whole(X, **given)
-            self._fit_task(self._weighed(self._check_task(X, y, **given), sample_weight))
+            task = self._weighed(self._check_task(X, y, **given), sample_weight)
+            self._fit_task(task)
             for before in ("metadata_", "given_"):  # They were those of the classifier before.
                 self.__dict__.pop(before, None)
-            if X is not None:
+            if X is not None and not isinstance(task.X, Rows):
                 self.given_ = Given.of(X, y, sample_weight=sample_weight, **given)
             return self
 
@@ -125,7 +127,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         ------
         ValueError
             If the classifier no longer has what it was fitted on: it was saved without that or by an earlier version,
-            or comes from `fit_many`.
+            comes from `fit_many`, or was fitted on a memory map that is larger than its parameter `memory`.
 
         Examples
         --------
@@ -139,7 +141,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         if "given_" not in vars(self):
             raise ValueError(
                 "this classifier no longer has what it was fitted on (it was saved without that or by an earlier "
-                "version, or comes from fit_many): fit on everything instead."
+                "version, comes from fit_many, or was fitted on a file larger than memory): fit on everything instead."
             )
         self._check_columns(X, "X")
         columns = vars(self).get("feature_names_in_")

@@ -1,6 +1,7 @@
 """Checks of single inputs. Every message names the array, the row where there is one, and the remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.utils import check_array, column_or_1d
 
 from . import backend
 from .backend import Array
+from .rows import Rows
 from .task import Task
 
 SKIPPED = {
@@ -72,6 +74,21 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
     return backend.cast(X, backend.working_dtype(X))
 
 
+def _by_parts(check: Callable[[Array, str], None]) -> Callable[[Array | Rows, str], None]:
+    """A check of rows that goes through those of a file block by block."""
+
+    @wraps(check)
+    def checked(X: Array | Rows, name: str) -> None:
+        if not isinstance(X, Rows):
+            return check(X, name)
+        for rows in X.blocks():
+            check(X[rows, :], f"{name}[{rows.start}:{rows.stop}]")
+        return None
+
+    return checked
+
+
+@_by_parts
 def check_finite(X: Array, name: str) -> None:
     """Raise for the first row with NaN or infinity."""
     xp = backend.namespace(X)
@@ -90,6 +107,7 @@ def check_finite(X: Array, name: str) -> None:
         )
 
 
+@_by_parts
 def check_no_zero_rows(X: Array, name: str) -> None:
     """Raise for the first row that is zero; where a row holds several embeddings, if any of them is."""
     xp = backend.namespace(X)
@@ -104,6 +122,7 @@ def check_no_zero_rows(X: Array, name: str) -> None:
         )
 
 
+@_by_parts
 def check_lengths(X: Array, name: str) -> None:
     """Raise for the first row whose squared length overflows."""
     row, in_all = _first(~backend.namespace(X).isfinite(backend.squared_lengths(X)))

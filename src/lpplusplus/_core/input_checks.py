@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from . import backend, checks, named_text
 from .backend import Array
 from .class_prompts import check_text
+from .rows import Rows, mapping_of
 from .task import Task
 
 
@@ -17,6 +18,8 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
     """The part of `FewShotClassifier` that looks at its inputs."""
 
     normalize: bool
+    memory: float | None = None
+    """MiB that rows of a memory map may take; None in methods that need all of them at once."""
 
     fitted_arrays: ClassVar[dict[str, str]]
     n_features_in_: int
@@ -83,7 +86,8 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
     def _check_views(self, X: Any) -> tuple[Array, Array | None]:
         """One embedding per image, the mean of its views where it has several; and those views."""
         if getattr(X, "ndim", 2) != 3:
-            return self._check_images(X, "X", reset=True), None
+            rows = self._too_large(X)
+            return self._check_images(X, "X", reset=True) if rows is None else rows, None
         checks.check_dense(X, "X")
         images, views, dim = X.shape
         if min(images, views, dim) == 0:
@@ -93,6 +97,17 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         rows = self._check_images(X.reshape(images * views, dim), f"X.reshape(-1, {dim})", reset=True)
         stack = rows.reshape(images, views, dim)
         return backend.namespace(stack).mean(stack, axis=1), stack
+
+    def _too_large(self, X: Any) -> Rows | None:
+        """Checked rows that are read block by block, if `X` lies in a file and takes more than `memory`."""
+        if self.memory is None or mapping_of(X) is None or X.dtype.kind != "f" or X.nbytes <= self.memory * 2**20:
+            return None
+        rows = Rows(X)
+        checks.check_finite(rows, "X")
+        self._check_size(rows, "X")
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = rows.shape[1]
+        return rows
 
     def _check_held_out(self, X: Any, name: str) -> Array:
         """Validation images, one embedding each, of the same kind as those of the support."""
@@ -112,7 +127,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
                 f"{name}[X.columns], or pass arrays if the names mean nothing."
             )
 
-    def _check_size(self, X: Array, name: str) -> None:
+    def _check_size(self, X: Array | Rows, name: str) -> None:
         if not self.normalize:
             checks.check_lengths(X, name)
 

@@ -20,6 +20,13 @@ from .backend import Array
 BLOCK = 2**21
 """Numbers in a block of rows that a pass over all of them reads at once: 8 MiB in single precision."""
 
+SPAN = 2**24
+"""Bytes of a file that are mapped at once: rows far apart take as many pages as all rows between them."""
+AROUND = 2**21
+"""Bytes on both sides of what is asked for that the system may map as well."""
+MEMORY = 1024.0
+"""MiB that a memory map may take before it is read block by block."""
+
 
 class Rows:
     """Rows of an (N, D) array as `F[a:b, :]` or `F[index, :]` gives them, in working precision.
@@ -60,20 +67,34 @@ class Rows:
     def read(self, rows: Any, room: Array | None = None) -> Array:
         """Some of the rows; in `room`, an array with as many rows or more, if they have to be copied at all."""
         wanted = rows if self._index is None else self._index[rows]
-        if self._map is None and (room is None or isinstance(wanted, slice)):
+        if self._map is not None:
+            block = self._from_file(wanted, room)
+        elif room is None or isinstance(wanted, slice) or self.source.dtype != self.dtype:
             block = backend.cast(self.source[wanted], self.dtype)
         else:
-            size = len(range(*wanted.indices(self.source.shape[0]))) if isinstance(wanted, slice) else len(wanted)
-            block = backend.empty(self.source, (size, self.shape[1]), dtype=self.dtype) if room is None else room[:size]
-            if isinstance(wanted, slice) or self.source.dtype != self.dtype or not isinstance(block, np.ndarray):
-                block[...] = self.source[wanted]
-            else:
-                np.take(self.source, wanted, axis=0, out=block, mode="clip")
-        if self._map is not None:
-            _let_go(self._map, self.source, wanted)
+            block = backend.take_rows(self.source, wanted, room[: wanted.shape[0]])
         if self._unit:
             block = backend.unit_rows(block)
         return block if self._factors is None else block * self._factors[rows][:, None]
+
+    def _from_file(self, wanted: Any, room: Array | None) -> Array:
+        """Rows of a mapped file. The pages of a part are let go before the next is read, so few are ever in memory."""
+        if isinstance(wanted, slice):
+            wanted = np.arange(*wanted.indices(self.source.shape[0]))
+        block = np.empty((len(wanted), self.shape[1]), self.dtype) if room is None else room[: len(wanted)]
+        if (np.diff(wanted) < 0).any():
+            order = np.argsort(wanted, kind="stable")
+            block[order] = self._from_file(wanted[order], None)
+            return block
+        low, far = 0, max(1, SPAN // self.source.strides[0])
+        while low < len(wanted):
+            high = int(np.searchsorted(wanted, wanted[low] + far))
+            first, end = int(wanted[low]), int(wanted[high - 1]) + 1
+            together = (np.diff(wanted[low:high]) == 1).all()
+            block[low:high] = self.source[first:end] if together else self.source[wanted[low:high]]
+            _let_go(self._map, self.source, first, end)
+            low = high
+        return block
 
     def blocks(self) -> Iterator[slice]:
         """Row ranges that are small enough to be read at once."""
@@ -134,17 +155,12 @@ def mapping_of(x: Any) -> mmap.mmap | None:
     return x if isinstance(x, mmap.mmap) else None
 
 
-def _let_go(mapping: mmap.mmap, source: Any, rows: Any) -> None:
-    """Let go of the pages of `source` from the first of `rows` to the last; whoever needs them reads them again."""
-    if not hasattr(mapping, "madvise"):  # pragma: no cover
+def _let_go(mapping: Any, source: Any, first: int, end: int) -> None:
+    """Let go of the pages of some rows of `source`; whoever needs them reads them again."""
+    if not hasattr(mapping, "madvise"):  # pragma: no cover  (Not on Windows.)
         return
-    numbers = np.arange(source.shape[0])[rows] if isinstance(rows, slice) else rows
-    if not len(numbers):
-        return
-    start = source.ctypes.data - np.frombuffer(mapping, np.uint8, 1).ctypes.data
-    first, last = (start + int(row) * source.strides[0] for row in (numbers.min(), numbers.max()))
-    page = mmap.PAGESIZE
-    low = -(-first // page) * page
-    high = (last + source.strides[0]) // page * page
-    if high > low:
-        mapping.madvise(mmap.MADV_DONTNEED, low, high - low)
+    start, page = source.ctypes.data - np.frombuffer(mapping, np.uint8, 1).ctypes.data, mmap.PAGESIZE
+    # The system may have mapped more than was asked for, on both sides.
+    low = max(0, (start + first * source.strides[0] - AROUND) // page * page)
+    high = min(len(mapping), start + end * source.strides[0] + AROUND)
+    mapping.madvise(mmap.MADV_DONTNEED, low, high - low)

@@ -1,6 +1,7 @@
 """A few-shot task: what `fit` was given, once it has been checked."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from .lazy import lazy
 class Task:
     """Support, class names and validation data in working precision, all on one device."""
 
-    X: Array
-    """(N, D) support embeddings, not yet normalised; the mean of an image's views where it has several."""
+    X: Any
+    """(N, D) support embeddings, not yet normalised; the mean of an image's views where it has several. `Rows`, if they
+    lie in a file and the method reads it block by block."""
     y: Array
     """(N,) class indices."""
     n_classes: int

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import backend, checks
 from .parameters import Rule, choice, nothing, number
+from .rows import some_rows
 from .task import Task
 
 
@@ -44,7 +45,7 @@ def weighed(task: Task, sample_weight: Any, class_weight: Any, classes: np.ndarr
     if len(keep) < len(y):
         rows = backend.like(keep, task.y)
         views = None if task.views is None else task.views[rows]
-        task = replace(task, X=task.X[rows], y=task.y[rows], views=views)
+        task = replace(task, X=some_rows(task.X, rows), y=task.y[rows], views=views)
     return replace(task, weights=backend.like(weights[keep], task.X, dtype=task.X.dtype))
 
 

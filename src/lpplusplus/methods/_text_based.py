@@ -7,6 +7,7 @@ from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.history import History
 from .._core.parameters import number
+from .._core.rows import sum_by_class, unit_rows
 from .._core.task import Task
 
 LOGIT_SCALE = 100.0
@@ -29,6 +30,6 @@ class TextBased(FewShotClassifier):
         if directions is None:
             self.history_.note("no text given: each class's mean image stands in for its name")
             checks.check_every_class_has_examples(task, self._labels)
-            directions = backend.unit_rows(backend.sum_by_class(backend.unit_rows(task.X), task.y, task.n_classes))
+            directions = backend.unit_rows(sum_by_class(unit_rows(task.X), task.y, task.n_classes))
         self.coef_ = float(self.logit_scale) * directions
         self.text_ = None if task.text is None else backend.copy(task.text)

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._core import backend, checks, named_text
 from .._core.class_prompts import check_text
+from .._core.rows import MEMORY
 from .._core.task import Task
 from ._text_based import TextBased
 
@@ -42,6 +43,7 @@ class ZeroShot(TextBased):
     """
 
     normalize = True
+    memory = MEMORY
 
     def fit(
         self, X: Any = None, y: Any = None, *, text: Any = None, classes: Any = None, X_val: Any = None,

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
+from .._core.rows import MEMORY
 from .._core.seeds import generator
 from .._core.task import Task
 from .._core.weights import CLASS_WEIGHT, weighed
@@ -85,6 +86,10 @@ class LPPlusPlus(Doubts):
     class_weight : "balanced" or dict, optional
         How often the images of each class count: so that all classes weigh the same, or as a dict from class to weight,
         1 for those it leaves out.
+    memory : float
+        MiB that `X` may take in `fit` where it is a memory map (`np.memmap`, `np.load(file, mmap_mode="r")`). Every
+        pass reads a larger one from the file, block by block, and never are all rows in memory. The classifier is the
+        same, but it does not keep its rows, so it cannot `extend`.
     random_state : int, Generator, RandomState or None
         Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
 
@@ -148,6 +153,7 @@ class LPPlusPlus(Doubts):
         "folds": [number(2, whole=True), _FROM_RECIPE],
         "normalize": [FLAG],
         "class_weight": CLASS_WEIGHT,
+        "memory": [number(0)],
         "random_state": [SEED],
     }
 
@@ -178,6 +184,7 @@ class LPPlusPlus(Doubts):
     folds: int | None = None
     normalize: bool = True
     class_weight: Any = None
+    memory: float = MEMORY
     random_state: Any = 0
 
     def fit(

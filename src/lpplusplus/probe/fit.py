@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds
+from .._core.folds import assign_folds, evenly
 from .._core.history import History
 from .._core.lazy import lazy
 from .._core.rows import Rows, some_rows, unit_rows
@@ -17,10 +17,10 @@ from .._core.task import Task
 from .._core.threads import ALONE, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
-from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, evenly, judge
-from .held_out import HeldOutAnswers, as_with_all, best_scale, every_nth
+from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
+from .held_out import HeldOutAnswers, every_nth
 from .metric import Metric, within
-from .none_of_these import Neighbourhood, evidence
+from .none_of_these import Neighbourhood
 from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
@@ -238,11 +238,9 @@ class _Run:
     def _answers(self, logits: np.ndarray[Any, Any], asked: "_Asked") -> tuple[HeldOutAnswers, float]:
         """What the classifier would have said of held-out images, and the factor of its logits."""
         rows, y = asked.rows, asked.y[asked.rows]
-        logits = as_with_all(logits, y, asked.lacking)
-        scale = best_scale(logits, y, None if asked.weights is None else backend.to_numpy(asked.weights)[rows])
+        weights = None if asked.weights is None else backend.to_numpy(asked.weights)[rows]
         names = None if self._text is None else backend.to_numpy(asked.X[rows, :] @ self._text.T)
-        seen = evidence(scale * logits, asked.nearness, names)
-        return HeldOutAnswers(rows, y, scale * logits, seen), scale
+        return HeldOutAnswers.of(rows, y, logits, asked.lacking, asked.nearness, names, weights)
 
     @lazy
     def _neighbourhood(self) -> Neighbourhood:

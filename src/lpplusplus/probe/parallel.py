@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.rows import unit_rows
 from .._core.threads import single_threaded_blas
 from .estimator import LPPlusPlus
 
@@ -63,7 +64,7 @@ def fit_many(
     template = LPPlusPlus() if estimator is None else clone(estimator)
     template._check_parameters()
     pool = template._check_task(X, y, text, classes, None, None)
-    images = backend.unit_rows(pool.X) if template.normalize else pool.X
+    images = unit_rows(pool.X) if template.normalize else pool.X
     rows = [_rows(index, f"supports[{i}]", images) for i, index in enumerate(supports)]
     held: list[Array | None] = [None] * len(rows)
     if validations is not None:

@@ -27,7 +27,7 @@ from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from .cross_validation import ENOUGH_IMAGES
 from .fit import Fitted, train
-from .held_out import HeldOutAnswers, as_with_all, best_scale
+from .held_out import HeldOutAnswers
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
 from .objective import Weights
 from .recipes import Recipe
@@ -173,9 +173,7 @@ class _Learner:
             names = backend.to_numpy(images[backend.like(rows, task.y), :] @ task.text.T)  # type: ignore[index]
 
         def answers(logits: np.ndarray[Any, Any]) -> tuple[HeldOutAnswers, float]:
-            logits = as_with_all(logits, y[rows], lacking)
-            scale = best_scale(logits, y[rows], weights)
-            return HeldOutAnswers(rows, y[rows], scale * logits, evidence(scale * logits, nearness, names)), scale
+            return HeldOutAnswers.of(rows, y[rows], logits, lacking, nearness, names, weights)
 
         after, scale = answers(logits)
         losses = [answers(other)[0].losses for other in (without, longer)]
