@@ -211,7 +211,6 @@ def large(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         began = time.perf_counter()
         until(lambda: (folder / "classifier.lpp").exists(), 1800)
         learned = time.perf_counter() - began
-        until(lambda: process.cpu_percent(1.0) < 20, 600)
         _, again = opened(browser, address)
         browser.close()
         return {

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lpplusplus.app.learner import Learner, answered
+from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
+from lpplusplus.app.snapshot import answered
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.store import FeatureStore
 

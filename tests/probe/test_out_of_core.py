@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lpplusplus import LPPlusPlus, ZeroShot, fit_many, load
+from lpplusplus import GDA, LPPlusPlus, ZeroShot, fit_many, load
 from lpplusplus._core import rows
 from lpplusplus._core.rows import Rows
 from tasks import small_task
@@ -102,7 +102,7 @@ def test_fit_many_draws_from_a_file(task):
 
 
 @pytest.mark.parametrize("with_text", [True, False], ids=["names", "images alone"])
-@pytest.mark.parametrize("method", [ZeroShot])
+@pytest.mark.parametrize("method", [ZeroShot, GDA])
 def test_closed_forms_stream_as_well(task, method, with_text, monkeypatch):
     X, mapped, y, T = task
     monkeypatch.setattr(method, "memory", 0)

@@ -1,4 +1,4 @@
-"""Stratified folds for cross-validation on a few examples per class."""
+"""Which images to hold out: stratified folds for a few examples per class, and some of many."""
 
 from typing import Any
 
@@ -22,3 +22,12 @@ def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator
     folds = np.empty(len(y), dtype=np.intp)
     folds[order] = np.arange(len(y)) % n_folds
     return folds
+
+
+def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
+    """At most so many of `rows`, from all over: their order may be that of the classes.
+
+    >>> evenly(np.arange(10), 4).tolist()
+    [0, 2, 5, 7]
+    """
+    return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.progress import Progress
-from .learner import Learner, Reply, Snapshot, answered
+from .learner import Learner
 from .project import Project
+from .snapshot import Reply, Snapshot, answered
 from .texts import TABS
 
 log = logging.getLogger(__name__)

@@ -26,6 +26,8 @@ FILES = {
 }
 KINDS = tuple(FILES)
 MEGABYTE = 10**6
+PULL = ("-m", "lpplusplus", "encoders", "pull")
+"""The command that fetches an encoder."""
 
 
 def export(desk: Desk, kind: str) -> None:
@@ -93,7 +95,7 @@ def switch(desk: Desk, name: str) -> None:
         cache = _cache()
         before = _size(cache)
         # The command that people would use: it can be ended at any moment, and goes on from there the next time.
-        command = [sys.executable, "-m", "lpplusplus", "encoders", "pull", name]
+        command = [sys.executable, *PULL, name]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as pull:
             try:
                 while pull.poll() is None:

@@ -1,7 +1,8 @@
-"""A thread that keeps up with the folder: embeds what is new, fits, measures. The newest state of the folder wins.
+"""A thread that keeps up with the folder: embeds what is new, fits, suggests. The newest state of the folder wins.
 
-The order is that of what people wait for: an answer first, then how good it is, then what to label next, and last what
-takes longest. A change of the folder ends whatever is under way; what was embedded until then is kept.
+The order is that of what people wait for: an answer first, then what to label next. How good it is comes from a thread
+beside (`measurer`), which no change has to wait for. A change of the folder ends whatever is under way; what was
+embedded until then is kept.
 """
 
 from __future__ import annotations
@@ -10,116 +11,43 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.backend import unit_rows
-from .._core.base import FewShotClassifier
-from ..deploy.export.none_of_these import FALSE_ALARMS, threshold
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
 from ..encoders.pixels.decoding import open_image
-from ..images.checking import Check
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
-from ..images.evaluation import Answers
-from ..images.insight import Insight, folds_of
-from ..images.learning_curve import held_out_curve
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.suggesting import Suggestion, suggestions
 from ..methods.zero_shot import ZeroShot
-from ..probe.estimator import LPPlusPlus
+from .measurer import Measurer, after_people
 from .photos import LIMITS
 from .project import Listing, Photo, Project
 from .rows import Rows
+from .snapshot import PROGRESS, Snapshot
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 1.0
 """At the folder. Longer where looking takes long, so that it costs a twentieth of a core at most."""
-PORTION = 64
+PORTION = 32
 """Photos that are embedded before it looks whether the folder has changed."""
 SAVED_EVERY = 512
 """Photos that a kill can lose the embeddings of."""
 MOST_SUGGESTED = 200
-NEAREST = 4
-Phase = Literal["idle", "opening", "embedding", "learning", "measuring"]
 
 
 class _StaleError(Exception):
     """The folder is no longer what is being worked on."""
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """What is known at one moment. The page shows this and nothing else.
-
-    Attributes
-    ----------
-    number
-        Grows with everything that changes.
-    listing
-        The folder.
-    model, labels
-        What answers, and its classes in order; None before there are two classes.
-    classifier
-        The same, if photos were learned, not only names.
-    insight, held, check, curve
-        What was measured of `measured`, the classifier that is the present one or the one before.
-    suggested
-        Which of the unsorted photos to label next.
-    unreadable
-        Photos that cannot be read, and why.
-    phase, done, total
-        What is under way.
-    problem
-        Why the last attempt failed.
-    seconds
-        From the change of the folder that was noticed to its classifier.
-    """
-
-    number: int
-    listing: Listing
-    encoder: str
-    model: FewShotClassifier | None = None
-    labels: tuple[str, ...] = ()
-    classifier: ImageClassifier | None = None
-    measured: ImageClassifier | None = None
-    insight: Insight | None = None
-    held: Answers | None = None
-    check: Check | None = None
-    curve: tuple[list[int], dict[str, list[float]]] | None = None
-    suggested: tuple[Suggestion, ...] = ()
-    unreadable: dict[str, str] = field(default_factory=dict)
-    phase: Phase = "idle"
-    done: int = 0
-    total: int = 0
-    problem: str | None = None
-    seconds: float | None = None
-
-    @property
-    def learned(self) -> int:
-        """Number of photos that the present classifier has learned."""
-        return 0 if self.classifier is None else len(self.classifier.support_)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What is said of one photo."""
-
-    answers: tuple[tuple[str, float], ...]
-    """Labels and probabilities, the likeliest first."""
-    none: bool | None
-    """Whether it shows none of the classes; None where there are too few photos to tell."""
-    nearest: tuple[str, ...]
-    """The training photos that it looks most like."""
-
-
 class Learner:
-    """Learns a project; a context manager that runs the thread.
+    """Learns a project; a context manager that runs its threads.
 
     Parameters
     ----------
@@ -135,15 +63,18 @@ class Learner:
         self._rows: Rows | None = None
         self._rows_of = ""
         self._texts: dict[str, NDArray[np.float32]] = {}
-        self._wake = threading.Condition()
+        self._wake = threading.Condition(threading.RLock())
         self._looked: Listing | None = None
         self._wanted = self._done = 0
         self._stopping = self._paused = False
         self._trusted = ""
+        self._saving = threading.Lock()
+        self._measurer = Measurer(self._measured)
         self._thread = threading.Thread(target=self._run, name="lpplusplus-app", daemon=True)
 
     def __enter__(self) -> Learner:
         self._thread.start()
+        self._measurer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,6 +82,7 @@ class Learner:
             self._stopping = True
             self._wake.notify_all()
         self._thread.join()
+        self._measurer.stop()
 
     def look(self) -> None:
         """Look at the folder now, since it was changed."""
@@ -166,6 +98,7 @@ class Learner:
             self._wanted += 1
             self._paused = True
             self._wake.notify_all()
+        self._measurer.cancel()
 
     @property
     def paused(self) -> bool:
@@ -181,7 +114,8 @@ class Learner:
     def wait(self, timeout: float | None = None) -> bool:
         """Until everything is done that the folder asks for; whether it was."""
         with self._wake:
-            return self._wake.wait_for(lambda: self._done == self._wanted or self._stopping, timeout)
+            done = self._wake.wait_for(lambda: self._done == self._wanted or self._stopping, timeout)
+        return done and self._measurer.wait(timeout)
 
     def embed_file(self, path: Path) -> NDArray[np.float32] | None:
         """The embedding of a photo that is not in the project, (1, D); None before the encoder is open."""
@@ -191,6 +125,7 @@ class Learner:
     # The thread
 
     def _run(self) -> None:
+        after_people(5)
         pause = SECONDS_BETWEEN_LOOKS
         while True:
             with self._wake:
@@ -238,28 +173,26 @@ class Learner:
         self._publish(phase="learning", done=0, total=0)
         clf = self._fit(rows, listing, photos, began)
         still()
-        if clf is not None and self._saved:
-            clf.save(self.project.classifier)
-        if clf is not None:
-            self._publish(phase="measuring")
-            insight = clf.look_into(still)
-            self._publish(insight=insight, held=clf.held_out_, measured=clf)
-        else:
-            self._publish(insight=None, held=None, measured=None, check=None, curve=None)
+        self._save(clf)
+        self._measurer.measure(clf)
         self._embed(rows, listing.unsorted, listing, still)
         self._publish(suggested=self._suggest(rows, listing))
         if self._saved:
             rows.save(listing)
-        if clf is not None and clf.held_out_ is not None:
-            self._publish(phase="measuring")
-            self._publish(check=clf.check(still))
-            still()
-            assert clf.support_.labels is not None
-            self._publish(curve=held_out_curve(clf.support_, clf.class_text_, folds_of(clf.support_), still))
-            if self._saved:
-                clf.save(self.project.classifier)  # With what was found out.
-        elif clf is not None:
-            self._publish(check=clf.check(still), curve=None)
+
+    def _save(self, clf: ImageClassifier | None) -> None:
+        """Write a classifier, unless there is a newer one."""
+        with self._saving:
+            if self._saved and clf is not None and clf is self.snapshot.classifier and not self._stopping:
+                clf.save(self.project.classifier)
+
+    def _measured(self, clf: ImageClassifier | None, **found: Any) -> None:
+        """Publish what was found out about a classifier, unless there is a newer one."""
+        with self._wake:
+            if clf is self.snapshot.classifier:
+                self._publish(**found)
+        if not found.get("measuring", True):
+            self._save(clf)  # With what was found out.
 
     def _open(self) -> Rows:
         spec = str(self.project.settings["encoder"])
@@ -286,7 +219,8 @@ class Learner:
                 rows.save(listing)
                 since = 0
         everywhere = listing.where().values()
-        self._publish(unreadable={one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad})
+        bad = {one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad}
+        self._publish(unreadable=bad, embedded=sum(one in rows for one in everywhere))
 
     def _text(self, rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
         new = [name for name in names if name not in self._texts]
@@ -336,27 +270,10 @@ class Learner:
 
     def _publish(self, **changes: Any) -> None:
         with self._wake:
-            self.snapshot = replace(self.snapshot, number=self.snapshot.number + 1, **changes)
+            now = self.snapshot
+            more = any(value != getattr(now, name) for name, value in changes.items() if name not in PROGRESS)
+            self.snapshot = replace(now, number=now.number + 1, version=now.version + more, **changes)
             self._wake.notify_all()
-
-
-def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
-    """What a snapshot's classifier says of one embedding, (1, D)."""
-    if now.model is None:
-        return None
-    (chances,) = np.asarray(now.model.predict_proba(rows))
-    order = np.argsort(-chances, kind="stable")
-    answers = tuple((now.labels[i], float(chances[i])) for i in order)
-    none: bool | None = None
-    nearest: tuple[str, ...] = ()
-    if now.classifier is not None:
-        support = now.classifier.support_
-        likeness = np.asarray(unit_rows(support.rows)) @ np.asarray(unit_rows(rows))[0]
-        nearest = tuple(support.paths[i] for i in np.argsort(-likeness, kind="stable")[:NEAREST])
-        limit = threshold(now.model)
-        if isinstance(now.model, LPPlusPlus) and limit is not None and np.isfinite(limit):
-            none = bool(np.asarray(now.model.none_of_these(rows, FALSE_ALARMS))[0])
-    return Reply(answers, none, nearest)
 
 
 def _evenly(listing: Listing) -> list[Photo]:

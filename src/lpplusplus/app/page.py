@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from anyio import to_thread
@@ -80,6 +81,7 @@ class Tab:
         """None until the browser has said where it is."""
         self._sent: dict[str, str] = {}
         self._seen: tuple[int, int] | None = None
+        self._shown: object = None
         self._told: list[str] = []
         self._busy = asyncio.Lock()
 
@@ -98,7 +100,7 @@ class Tab:
         name = str(about.pop("do", ""))
         async with self._busy:
             if name == "hello":
-                self.place, self._sent = Place.read(str(about.get("place", ""))), {}
+                self.place, self._sent, self._shown = Place.read(str(about.get("place", ""))), {}, None
             elif self.place is not None and name in ACTIONS:
                 await to_thread.run_sync(self._act, ACTIONS[name], about)
             await self._send()
@@ -128,12 +130,16 @@ class Tab:
 
     def _slots(self) -> dict[str, str]:
         place, now = self._here, self.desk.learner.snapshot
-        return {
-            "tabs": str(frame.tabs(place)),
-            "status": str(frame.status(self.desk, now)),
-            "view": str(VIEWS[place.tab](self.desk, now, place)),
-            "dialog": str(frame.dialog(now, place)),
-        }
+        slots = {"status": str(frame.status(self.desk, now))}
+        content = now.version, self.desk.changes, replace(place, more=dict(place.more))
+        if content != self._shown:  # With thousands of photos the view is large; progress comes often.
+            slots |= {
+                "tabs": str(frame.tabs(place)),
+                "view": str(VIEWS[place.tab](self.desk, now, place)),
+                "dialog": str(frame.dialog(now, place)),
+            }
+            self._shown = content
+        return slots
 
     @property
     def _here(self) -> Place:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.rows import Rows, parts
 
 
 class Gaussians:
@@ -27,28 +28,33 @@ class Gaussians:
     y : (n,)
         Their classes.
     n_classes : int
+    sample : (m,), optional
+        Images that may be left out, of many that are read block by block; by default all.
     """
 
-    def __init__(self, X: Array, y: Array, n_classes: int) -> None:
-        xp = backend.namespace(X)
-        self._dtype = X.dtype
-        X = backend.cast(X, backend.wide_dtype(X))
-        self._y, (self._n, self._dim) = y, X.shape
-        self._counts = backend.sum_by_class(xp.ones_like(X[:, :1]), y, n_classes)[:, 0]
+    def __init__(self, X: Array | Rows, y: Array, n_classes: int, sample: Array | None = None) -> None:
+        xp, wide = backend.namespace(X), backend.wide_dtype(X)
+        self._dtype, self._sample = X.dtype, sample
+        self._y, self._n, self._dim = y, int(X.shape[0]), int(X.shape[1])
+        self._basis = xp.linalg.qr(backend.cast(X[:, :], wide).T)[0] if self._n < self._dim else None
+        self._X = X if isinstance(X, Rows) else backend.cast(X, wide)
+        self._counts = backend.cast(xp.bincount(y, minlength=n_classes), wide)
         known = self._counts > 0
-        means = backend.sum_by_class(X, y, n_classes) / xp.where(known, self._counts, 1.0)[:, None]
-        means = xp.where(known[:, None], means, xp.sum(means, axis=0)[None, :] / xp.sum(backend.cast(known, X.dtype)))
-        self._basis = xp.linalg.qr(X.T)[0] if self._n < self._dim else None
-        if self._basis is not None:
-            X, means = X @ self._basis, means @ self._basis
-        centred = X - means[y]
-        values, self._vectors = xp.linalg.eigh(centred.T @ centred)
+        sums = sum(backend.sum_by_class(self._samples(rows), y[rows], n_classes) for rows in parts(X))
+        means = sums / xp.where(known, self._counts, 1.0)[:, None]
+        means = xp.where(known[:, None], means, xp.sum(means, axis=0)[None, :] / xp.sum(backend.cast(known, wide)))
+        centred = (self._samples(rows) - means[y[rows]] for rows in parts(X))
+        values, self._vectors = xp.linalg.eigh(sum(part.T @ part for part in centred))
         self._values = xp.where(values > 0, values, xp.zeros_like(values))
-        self._centred, self._means = centred @ self._vectors, means @ self._vectors
-        self._squares = backend.row_dots(self._centred, self._centred)
-        self._trace = float(xp.sum(self._squares))
-        self._nothing = self._n * float(xp.finfo(X.dtype).eps)
+        self._means, self._centre = means @ self._vectors, means
+        self._trace = float(xp.sum(self._values))
+        self._nothing = self._n * float(xp.finfo(wide).eps)
         """A trace this small is rounding."""
+
+    def _samples(self, rows: Array | slice) -> Array:
+        """Some samples, in the span of all of them where that is smaller."""
+        block = backend.cast(self._X[rows, :], backend.wide_dtype(self._X))
+        return block if self._basis is None else block @ self._basis
 
     def linear(self) -> tuple[Array, Array]:
         """Pμ_k, (K, D), and -μ_k·Pμ_k / 2, (K,)."""
@@ -65,21 +71,24 @@ class Gaussians:
     def left_out(self, images: int) -> tuple[Array, Array]:
         """Which of the first `images` samples can be left out, and the scores of those, each without itself, (m, K).
 
+        With `sample`, which of those.
+
         An image can be left out if its class keeps another image and two samples in all. Otherwise its class would be
         the only one without scatter, which is not what later images meet.
         """
-        xp = backend.namespace(self._centred)
-        y = self._y[:images]
+        xp = backend.namespace(self._means)
+        rows = slice(0, images) if self._sample is None else self._sample
+        y = self._y[rows]
         n = self._counts[y]
+        z = (self._samples(rows) - self._centre[y]) @ self._vectors
         factor = n / xp.where(n > 1, n - 1, 1.0)
-        trace = self._trace - factor * self._squares[:images]
-        ones = xp.ones_like(self._squares[:images])[:, None]
-        shots = backend.sum_by_class(ones, y, self._counts.shape[0])[:, 0][y]
-        rows = xp.nonzero((shots > 1) & (n > 2) & (trace > self._nothing))[0]
-        return rows, backend.cast(self._scores_without(rows, n[rows], factor[rows], trace[rows]), self._dtype)
+        trace = self._trace - factor * backend.row_dots(z, z)
+        shots = n if self._sample is not None else xp.bincount(y, minlength=self._counts.shape[0])[y]
+        which = xp.nonzero((shots > 1) & (n > 2) & (trace > self._nothing))[0]
+        scores = self._scores_without(z[which, :], y[which], n[which], factor[which], trace[which])
+        return which, backend.cast(scores, self._dtype)
 
-    def _scores_without(self, rows: Array, n: Array, factor: Array, trace: Array) -> Any:
-        z, own = self._centred[rows, :], self._y[rows]
+    def _scores_without(self, z: Array, own: Array, n: Array, factor: Array, trace: Array) -> Any:
         f = z + self._means[own]
         inverse = 1 / (self._values[None, :] + (trace / max(1, self._n - 2))[:, None])  # Of the diagonal, per image.
         zz, fz = (backend.row_dots(part * inverse, z) for part in (z, f))

@@ -1,14 +1,16 @@
 """GDA: Gaussian discriminant analysis beside the text classifier, in closed form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.folds import evenly
 from .._core.parameters import nothing, number
+from .._core.rows import MEMORY, Rows, unit_rows
 from .._core.task import Task
 from ._gaussians import Gaussians
 from ._held_out import choose
@@ -16,6 +18,8 @@ from ._text_based import TextBased
 
 ALPHAS = tuple(float(f"{10**power:.6g}") for power in np.arange(-4, 2.25, 0.5))
 """Weights to choose from: the authors' seven decades, and the middle of each."""
+ENOUGH_LEFT_OUT = 2000
+"""Images of a file that are left out in turn; more would not change the choice."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,7 +34,8 @@ class GDA(TextBased):
     support, each image scored by the classifier without it, which is known in closed form; the scale of the logits,
     which changes no prediction, is then the best for each α. An image can be left out if its class keeps two others.
     Where no class does, α is such that, over the wrong classes, the images' part of the logits spreads as much as the
-    text's. With a single image per class there is no covariance, and P = D·I takes its place.
+    text's. With a single image per class there is no covariance, and P = D·I takes its place. Of a memory map larger
+    than a GiB, which is read block by block, 2 000 images are left out in turn.
 
     Parameters
     ----------
@@ -62,13 +67,20 @@ class GDA(TextBased):
 
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number"}
     normalize = True
+    memory = MEMORY
 
     alpha: Annotated[float | None, number(0), nothing("chosen on held-out images")] = None
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
-        F = backend.unit_rows(task.X)
-        self._weigh(task, [Gaussians(F, task.y, task.n_classes)], F @ self.coef_.T)
+        F, some = unit_rows(task.X), None
+        if isinstance(F, Rows):
+            some = evenly(np.arange(len(F)), ENOUGH_LEFT_OUT)
+        gaussians = Gaussians(F, task.y, task.n_classes, some)
+        if some is not None:
+            F = F[some, :]
+            task = replace(task, X=F, y=task.y[some])
+        self._weigh(task, [gaussians], F @ self.coef_.T)
 
     def _weigh(self, task: Task, candidates: Sequence[Gaussians], names: Array) -> int:
         """Choose α, and with validation data the Gaussians; add the images' part to the text's, which is in `coef_`.

@@ -67,6 +67,8 @@ class TIMO(GDA):
 
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number", "gamma_": "number", "beta_": "number"}
 
+    memory = None  # type: ignore[assignment]  # Its prompts are samples beside the images.
+
     gamma: Annotated[float, number(0)] = 50.0
     beta: Annotated[int | None, number(0, whole=True), nothing("all prompts")] = None
     search: Annotated[bool, FLAG] = False

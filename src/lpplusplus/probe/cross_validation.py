@@ -120,15 +120,6 @@ class HeldOut:
         return Record(np.asarray(self._times), losses, hits, gaps, self._logits)
 
 
-def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """At most so many of `rows`, from all over: their order may be that of the classes.
-
-    >>> evenly(np.arange(10), 4).tolist()
-    [0, 2, 5, 7]
-    """
-    return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
-
-
 def cross_validate(
     folds: Sequence[int], hold_out: Callable[[int], tuple[HeldOut, Point, Kept]], solver: Solver, team: Team = ALONE
 ) -> tuple[Record, list[Kept]]:

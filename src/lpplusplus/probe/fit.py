@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds
+from .._core.folds import assign_folds, evenly
 from .._core.history import History
 from .._core.lazy import lazy
 from .._core.rows import Rows, some_rows, unit_rows
@@ -17,7 +17,7 @@ from .._core.task import Task
 from .._core.threads import ALONE, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
-from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, evenly, judge
+from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
 from .held_out import HeldOutAnswers, every_nth
 from .metric import Metric, within
 from .none_of_these import Neighbourhood

@@ -10,8 +10,8 @@ from ...images.learning_curve import BOTH, EXAMPLES, NAMES
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb
-from ..learner import Snapshot
 from ..project import Photo
+from ..snapshot import Snapshot
 from ..texts import counted, percent, say
 
 AT_FIRST = 600

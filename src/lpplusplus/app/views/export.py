@@ -13,8 +13,8 @@ from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..exports import KINDS
 from ..html import button, h, joined
-from ..learner import Snapshot
 from ..project import CLASSIFIER
+from ..snapshot import Snapshot
 from ..texts import say
 
 

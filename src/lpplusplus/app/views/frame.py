@@ -9,7 +9,7 @@ from markupsafe import Markup
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import button, h, joined, picture
-from ..learner import Snapshot
+from ..snapshot import Snapshot
 from ..texts import PHASES, TABS, change, counted, percent, say
 
 
@@ -64,11 +64,11 @@ def headline(now: Snapshot) -> Markup:
 
 
 def _progress(desk: Desk, now: Snapshot) -> Markup:
-    if now.phase == "idle":
+    if now.phase == "idle" and not now.measuring:
         if not desk.learner.paused:
             return Markup("")
         return h("p", say("paused"), " ", button(say("go_on"), "go_on"), class_="flow")
-    text = PHASES[now.phase].format(done=now.done, total=now.total)
+    text = PHASES["measuring" if now.phase == "idle" else now.phase].format(done=now.done, total=now.total)
     known = {"max": now.total, "value": now.done} if now.phase == "embedding" and now.total else {}
     return h("div", h("span", text), h("progress", aria_label=text, **known),
              button(say("cancel"), "cancel"), class_="flow progress")  # fmt: skip

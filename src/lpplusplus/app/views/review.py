@@ -10,8 +10,8 @@ from markupsafe import Markup
 from ...images.insight import Twins
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb
-from ..learner import Snapshot
 from ..project import Photo
+from ..snapshot import Snapshot
 from ..texts import percent, say
 
 MOST = 24

@@ -8,7 +8,7 @@ from ...images.sources.folders import UNSORTED
 from ...images.suggesting import Suggestion
 from ..desk import Desk, Place
 from ..html import button, h, joined, picture
-from ..learner import Snapshot
+from ..snapshot import Snapshot
 from ..texts import percent, say
 from .classes import zone
 from .frame import class_button

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb
-from ..learner import Reply, Snapshot
+from ..snapshot import Reply, Snapshot
 from ..texts import percent, say
 from .classes import zone
 

@@ -15,8 +15,8 @@ from ..._core.backend import unit_rows
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import address, button, h, joined, thumb
-from ..learner import Snapshot
 from ..project import Listing, Photo
+from ..snapshot import Snapshot
 from ..texts import say
 
 MOST_DRAWN = 2000
@@ -59,7 +59,7 @@ def colour(number: int, count: int) -> str:
 
 
 def _map(desk: Desk, now: Snapshot) -> Markup:
-    drawn = _drawn(desk, now.listing, now.phase == "idle")
+    drawn = _drawn(desk, now.listing)
     if drawn is None:
         return h("p", say("map_wait"), class_="hint")
     points, kind, shown, count = drawn
@@ -77,19 +77,19 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
     ])  # fmt: skip
 
 
-def _drawn(desk: Desk, listing: Listing, settled: bool) -> tuple[Markup, str, int, int] | None:
+def _drawn(desk: Desk, listing: Listing) -> tuple[Markup, str, int, int] | None:
     everything = sorted(listing.where().values())
     step = -(-len(everything) // MOST_DRAWN) or 1
     chosen = tuple(everything[::step])
     found = desk.learner.embeddings(chosen)
     if found is None or len(found) < 3:
         return None
-    return _points(desk, tuple(found.paths), tuple(listing.classes), tuple(chosen), len(everything), settled)
+    return _points(desk, tuple(found.paths), tuple(listing.classes), tuple(chosen), len(everything))
 
 
 @lru_cache(maxsize=4)
 def _points(
-    desk: Desk, paths: tuple[str, ...], labels: tuple[str, ...], chosen: tuple[Photo, ...], count: int, settled: bool
+    desk: Desk, paths: tuple[str, ...], labels: tuple[str, ...], chosen: tuple[Photo, ...], count: int
 ) -> tuple[Markup, str, int, int] | None:
     where = {photo.path: photo for photo in chosen}
     photos = [where[path] for path in paths]

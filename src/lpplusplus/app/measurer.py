@@ -1,0 +1,116 @@
+"""How good is the newest classifier? A thread of its own finds out, so that the next change need not wait for that."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..images.classifier import ImageClassifier
+from ..images.insight import folds_of
+from ..images.learning_curve import held_out_curve
+
+log = logging.getLogger(__name__)
+SECONDS_TO_STOP = 5
+"""That the end of the program waits for a fit under way. Nothing is lost with it."""
+
+
+class _StaleError(Exception):
+    """Nobody wants to know any more."""
+
+
+class Measurer:
+    """Measures one classifier after the other; the newest wins.
+
+    Parameters
+    ----------
+    publish
+        Called with a classifier and what was found out about it.
+    """
+
+    def __init__(self, publish: Callable[..., None]) -> None:
+        self._publish = publish
+        self._wake = threading.Condition()
+        self._wanted: ImageClassifier | None = None
+        self._pending = self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="lpplusplus-measure", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, soon."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        self._thread.join(SECONDS_TO_STOP)
+
+    def measure(self, clf: ImageClassifier | None) -> None:
+        """Measure this one instead of any other; None if there is nothing to measure."""
+        with self._wake:
+            self._wanted, self._pending = clf, True
+            self._wake.notify_all()
+
+    def cancel(self) -> None:
+        """End what is under way."""
+        with self._wake:
+            self._wanted, self._pending = None, False
+            self._wake.notify_all()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the newest classifier is measured; whether it is."""
+        with self._wake:
+            return self._wake.wait_for(lambda: not self._pending or self._stopping, timeout)
+
+    def _run(self) -> None:
+        after_people(10)
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._pending or self._stopping)
+                clf = self._wanted
+                if self._stopping:
+                    return
+            try:
+                self._measure(clf)
+            except _StaleError:
+                pass
+            except Exception as error:
+                log.warning("not measured: %s", error, exc_info=not isinstance(error, ValueError | RuntimeError))
+                self._publish(clf, problem=" ".join(str(error).split()) or repr(error))
+            self._publish(clf, measuring=False)
+            with self._wake:
+                if self._wanted is clf:
+                    self._pending = False
+                    self._wake.notify_all()
+
+    def _measure(self, clf: ImageClassifier | None) -> None:
+        def still(*_: Any) -> None:
+            if self._wanted is not clf or self._stopping:
+                raise _StaleError
+
+        nothing: dict[str, Any] = {"insight": None, "held": None, "measured": None, "check": None, "curve": None}
+        if clf is None:
+            self._publish(clf, **nothing)
+            return
+        self._publish(clf, measuring=True)
+        insight = clf.look_into(still)
+        self._publish(clf, insight=insight, held=clf.held_out_, measured=clf)
+        still()
+        self._publish(clf, check=clf.check(still))
+        if clf.held_out_ is None:
+            self._publish(clf, curve=None)
+            return
+        still()
+        self._publish(clf, curve=held_out_curve(clf.support_, clf.class_text_, folds_of(clf.support_), still))
+
+
+def after_people(by: int) -> None:
+    """Let the page and the browser go first, for the rest of this thread and of those that it starts."""
+    if sys.platform == "linux":  # Elsewhere the whole process would step back, the page too.
+        with suppress(OSError):
+            os.nice(by)

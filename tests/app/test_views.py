@@ -1,0 +1,122 @@
+"""What the page shows at every stage, and that names are text wherever they come from."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lpplusplus.app import exports
+from lpplusplus.app.desk import Desk, Place
+from lpplusplus.app.learner import Learner
+from lpplusplus.app.page import VIEWS
+from lpplusplus.app.project import Project
+from lpplusplus.app.views import frame, understand
+
+EVIL = "<img src=x onerror=alert(1)>&\"'"
+
+
+def paint(path, colour, seed):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(seed).normal(0, 20, (40, 40, 3))
+    Image.fromarray(np.clip(np.array(colour) + noise, 0, 255).astype(np.uint8)).save(path)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """Two classes with names that nobody would type, found on disk."""
+    root = tmp_path_factory.mktemp("views") / "project"
+    for k, name in enumerate((EVIL.replace("/", ""), "b & b")):
+        for i in range(4):
+            paint(root / name / f"{i} {EVIL[:10]}.png", (200 * k, 30, 200 - 200 * k), 10 * k + i)
+    paint(root / "unsorted" / f"u {EVIL[:10]}.png", (200, 30, 0), 99)
+    paint(root / "b & b" / "odd.png", (0, 30, 200), 77)
+    with Project(root) as project, Learner(project) as learner:
+        learner.look()
+        assert learner.wait(300)
+        yield Desk(project, learner)
+
+
+@pytest.mark.parametrize("tab", VIEWS)
+def test_names_are_text(desk, tab):
+    now = desk.learner.snapshot
+    place = Place(tab, photo=now.listing.unsorted[0].path, cell=(now.labels[0], now.labels[0]), renaming=now.labels[0])
+    shown = "".join(map(str, (VIEWS[tab](desk, now, place), frame.status(desk, now), frame.dialog(now, place))))
+    assert "&lt;img src=x" in shown
+    assert "<img src=x" not in shown
+    for value in re.findall(r'"([^"]*)"', shown):
+        assert "<" not in value
+
+
+def test_every_part_has_something_to_show(desk):
+    now = desk.learner.snapshot
+    shown = {tab: str(view(desk, now, Place(tab))) for tab, view in VIEWS.items()}
+    assert shown["classes"].count('class="photo"') == 10
+    assert "odd.png" in shown["review"]
+    assert 'data-keys="suggest"' in shown["suggest"]
+    assert shown["understand"].count("<circle") == 10
+    assert "lpp train" in shown["export"]
+
+
+def test_an_empty_project_says_what_to_do(tmp_path):
+    with Project(tmp_path / "new") as project:
+        desk = Desk(project, Learner(project))
+        for tab, view in VIEWS.items():
+            assert re.sub("<[^>]*>", "", str(view(desk, desk.learner.snapshot, Place(tab)))).strip()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "tab=nothing", "tab=review&at=../../x", "%ff%00&&==", "truth=a", "x" * 10_000, "tab=try&tried=zz"]
+)
+def test_any_address_is_a_place(desk, address):
+    place = Place.read(address)
+    assert place.tab in VIEWS
+    for view in VIEWS.values():
+        view(desk, desk.learner.snapshot, place)
+    assert Place.read(place.address()) == place
+
+
+def test_the_map_is_that_of_principal_components():
+    """Against numpy's SVD: the same distances, whichever way round the square is."""
+    rng = np.random.default_rng(0)
+    for shape in ((7, 20), (40, 5)):
+        rows = rng.standard_normal(shape).astype(np.float32)
+        F = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        F = F - F.mean(axis=0)
+        u, s, _ = np.linalg.svd(F.astype(np.float64), full_matrices=False)
+        xy, kind = understand.flat(rows)
+        if kind == "PCA":
+            np.testing.assert_allclose(np.abs(xy), np.abs(u[:, :2] * s[:2]), atol=1e-5)
+
+
+def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(desk, monkeypatch, tmp_path):
+    """`lpp encoders pull clip` in a process of its own, with a hub that is not there."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    exports.switch(desk, "clip")
+    job = "encoder clip"
+    for _ in range(3000):
+        if desk.jobs[job].over:
+            break
+        time.sleep(0.05)
+    assert desk.jobs[job].over
+    assert "could not be downloaded" in desk.jobs[job].problem
+    assert desk.project.settings["encoder"] == "embedded"
+    assert desk.jobs[job].total > 500
+
+
+def test_a_fetch_can_be_cancelled(desk, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(exports, "PULL", ("-c", "import time; time.sleep(600)"))
+    exports.switch(desk, "clip-large")
+    assert desk.busy("encoder clip-large")
+    desk.cancel("encoder clip-large")
+    for _ in range(600):
+        if not desk.busy("encoder clip-large"):
+            break
+        time.sleep(0.05)
+    assert desk.jobs["encoder clip-large"].over
+    assert desk.jobs["encoder clip-large"].problem is None
+    assert desk.project.settings["encoder"] == "embedded"
