@@ -1,25 +1,31 @@
 """What a classifier says of its own photos: wrong labels, what to expect, what to label next, and how fast it grows.
 
     LPP_DATA=/data python -m benchmarks.knowing mislabels            # 10 % of labels flipped, 8 shots; beside cleanlab
-    LPP_DATA=/data python -m benchmarks.knowing expected             # does the interval hold the truth?
-    LPP_DATA=/data python -m benchmarks.knowing suggest              # labels needed, against random ones
+    LPP_DATA=/data python -m benchmarks.knowing expected --rows expected.jsonl --stores pets.features caltech.features
+    LPP_DATA=/data python -m benchmarks.knowing suggest --rows suggest.jsonl --stores pets.features caltech.features
     python -m benchmarks.knowing extend                              # 50 classes, 16 shots, 512 dimensions
+    python -m benchmarks.knowing expected --rows expected.jsonl --table --figure learning.png
+    python -m benchmarks.knowing suggest --rows suggest.jsonl --table --figure labels.png
 
-Data: WHU-RS19 with three encoders and DTD, with one prompt. Draws are 0, 1, …; what is not in a support is the test.
-cleanlab is used if it is installed.
+Data: WHU-RS19 with three encoders and DTD, with one prompt, and feature stores of photos. Draws are 0, 1, …; what is
+not in a support is the test. `expected`: does the interval hold the truth, now, with twice and four times the photos?
+`suggest`: accuracy by labels, chosen or random, both from names alone. Rows of these two that are there are not
+computed again. cleanlab is used if it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lpplusplus import LPPlusPlus
+from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.evaluation import Answers
@@ -27,26 +33,22 @@ from lpplusplus.images.insight import examine, suspicion
 from lpplusplus.images.lesson import Lesson
 from lpplusplus.images.suggesting import choose
 
-SETS = {
-    "WHU-RS19 RN50": "whurs19/clip_rn50.npz",
-    "WHU-RS19 B/32": "whurs19/clip_vit_b32.npz",
-    "WHU-RS19 L/14": "whurs19/clip_vit_l14.npz",
-    "DTD B/32": "dtd/clip_vit_b32.npz",
-}
-PROMPT = "a satellite image of a {}"
+from .trust import tasks
+
+SHOTS = (2, 4)
+MOST = 16
+"""Labels per class, on average, up to which suggestions are followed."""
 
 
-def data(name: str) -> tuple[Any, Any, Any]:
-    """All embeddings, labels and text of a set."""
-    with np.load(Path(os.environ["LPP_DATA"]) / SETS[name], allow_pickle=False) as file:
-        if "pool" in file.files:
-            X, y = (
-                np.concatenate([file["pool"], file["test"]]),
-                np.concatenate([file["pool_labels"], file["test_labels"]]),
-            )
-            return X.astype(np.float32), y, file["text"].astype(np.float32)
-        text = file["text"][[str(one) for one in file["prompts"]].index(PROMPT)]
-        return file["images"].astype(np.float32), file["labels"], text.astype(np.float32)
+def sets(stores: list[Path]) -> dict[str, tuple[Any, Any, Any]]:
+    """All embeddings, labels and text of each set."""
+    root = os.environ.get("LPP_DATA")
+    found = {}
+    for name, data in tasks(None if root is None else Path(root), stores).items():
+        parts = [(data.X, data.y)] if data.test is None else [(data.X, data.y), (data.test, data.test_y)]
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        found[name] = X, y, data.text
+    return found
 
 
 def draw(y: Any, shots: int, seed: int) -> Any:
@@ -71,9 +73,9 @@ def answers(X: Any, y: Any, text: Any) -> tuple[Answers, Any, Any]:
     return held, probe, insight
 
 
-def mislabels(name: str, seeds: range, shots: int = 8) -> None:
+def mislabels(name: str, task: tuple[Any, Any, Any], seeds: range, shots: int = 8) -> None:
     """Precision at the number of flipped labels, ours and cleanlab's."""
-    X, y, text = data(name)
+    X, y, text = task
     ours, theirs = [], []
     for seed in seeds:
         rows, rng = draw(y, shots, seed), np.random.default_rng(1000 + seed)
@@ -95,63 +97,131 @@ def mislabels(name: str, seeds: range, shots: int = 8) -> None:
     print(f"{name}, {shots} shots, {len(ours)} draws:", ", ".join(filter(None, told)), flush=True)
 
 
-def expected(name: str, seeds: range, shots: int) -> None:
-    """How often the interval holds the accuracy on all other images, now and with twice the photos."""
-    X, y, text = data(name)
-    inside, widths, errors = [], [], []
-    for seed in seeds:
-        rows = draw(y, shots, seed)
-        held, probe, insight = answers(X[rows], y[rows], text)
-        support = embedded(X[rows], y[rows])
-        found = check(probe, Lesson(support, None, text), insight, held).expected
-        row = []
-        for one in found[:2]:
-            more = draw(y, one.times * shots, seed)
-            rest = np.setdiff1d(np.arange(len(y)), more)
-            fitted = LPPlusPlus().fit(X[more], y[more], text=text, classes=range(len(text)))
-            truth = fitted.score(X[rest], y[rest])
-            row.append(one.interval[0] <= truth <= one.interval[1])
-            widths.append(one.interval[1] - one.interval[0])
-            errors.append(one.accuracy - truth)
-        inside.append(row)
-    now, twice = np.mean(inside, axis=0)
-    print(
-        f"{name}, {shots} shots, {len(inside)} draws: interval holds the truth now {now:.2f}, with twice the photos "
-        f"{twice:.2f}; mean width {100 * np.mean(widths):.1f}, mean error {100 * np.mean(errors):+.1f} points",
-        flush=True,
-    )
+def expected(task: tuple[Any, Any, Any], seed: int, shots: int) -> dict[str, Any]:
+    """What was expected of 1, 2 and 4 times the photos, in what interval, and what came of it on all other images."""
+    X, y, text = task
+    rows = draw(y, shots, seed)
+    held, probe, insight = answers(X[rows], y[rows], text)
+    row: dict[str, Any] = {}
+    for one in check(probe, Lesson(embedded(X[rows], y[rows]), None, text), insight, held).expected:
+        more = draw(y, one.times * shots, seed)
+        rest = np.setdiff1d(np.arange(len(y)), more)
+        truth = LPPlusPlus().fit(X[more], y[more], text=text, classes=range(len(text))).score(X[rest], y[rest])
+        row[str(one.times)] = [one.accuracy, *one.interval, truth]
+    return row
 
 
-def suggest(name: str, seeds: range, most: int = 8) -> None:
-    """Accuracy by labels per class, chosen and random, both from one random photo per class, on all others."""
-    X, y, text = data(name)
+def expected_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """How often the interval held the truth, its width, and the mean error of what was expected."""
+    yield "| data, shots | draws | now: held, width, error | twice | four times |"
+    yield "|---" * 5 + "|"
+    for key in sorted({(row["data"], row["shots"]) for row in rows}):
+        some = [row for row in rows if (row["data"], row["shots"]) == key]
+        said = []
+        for times in ("1", "2", "4"):
+            guess, low, high, truth = np.array([row[times] for row in some]).T
+            held = float(((low <= truth) & (truth <= high)).mean())
+            said.append(f"{100 * held:.0f} %, {100 * (high - low).mean():.1f}, {100 * (guess - truth).mean():+.1f}")
+        yield f"| {key[0]}, {key[1]} | {len(some)} | {' | '.join(said)} |"
+
+
+def expected_figure(rows: list[dict[str, Any]], path: Path) -> None:
+    """Learning curves: what was expected, the mean interval, and what came of it; a panel for each data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = sorted({row["data"] for row in rows})
+    fig, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.8), layout="constrained", squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        for shots, colour in zip(sorted({row["shots"] for row in rows}), ("tab:orange", "tab:blue"), strict=False):
+            some = [row for row in rows if (row["data"], row["shots"]) == (name, shots)]
+            if not some:
+                continue
+            means = 100 * np.array([[row[times] for times in ("1", "2", "4")] for row in some]).mean(axis=0)
+            photos = shots * np.array([1, 2, 4])
+            guess, low, high, truth = means.T
+            axis.fill_between(photos, low, high, color=colour, alpha=0.15, linewidth=0)
+            axis.plot(photos, guess, color=colour, label=f"expected from {shots} per class")
+            axis.plot(photos, truth, "x", color=colour, markersize=5, label="what came")
+        axis.set_title(name, fontsize=9)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks((2, 4, 8, 16), ("2", "4", "8", "16"))
+        axis.set_xlabel("photos per class")
+    axes[0, 0].set_ylabel("accuracy in %")
+    axes[0, 0].legend(fontsize=7, loc="lower right")
+    fig.savefig(path, dpi=120)
+
+
+def suggest(task: tuple[Any, Any, Any], seed: int, _: int) -> dict[str, Any]:
+    """Accuracy by labels per class, random and chosen, both from names alone; and that of 16 of each class."""
+    X, y, text = task
     K = len(text)
-    curves = np.zeros((2, most))
-    tops = []
-    for seed in seeds:
-        pool = draw(y, int(np.bincount(y).min() * 0.6), seed)
-        rest = np.setdiff1d(np.arange(len(y)), pool)
-        start = pool[draw(y[pool], 1, seed)]
-        for which in (0, 1):
-            have = start
-            for step in range(most):
-                probe = LPPlusPlus().fit(X[have], y[have], text=text, classes=range(K))
-                curves[which, step] += probe.score(X[rest], y[rest]) / len(seeds)
-                left = np.setdiff1d(pool, have)
-                if which == 0:
-                    rng = np.random.default_rng([seed, step])
-                    have = np.concatenate([have, rng.permutation(left)[:K]])
-                else:
-                    said = probe.predict_proba(X[left])
-                    have = np.concatenate([have, left[choose(X[left], said, X[have], y[have], K)]])
-        full = pool[draw(y[pool], 16, seed)]
-        tops.append(LPPlusPlus().fit(X[full], y[full], text=text, classes=range(K)).score(X[rest], y[rest]))
-    goal = 0.95 * float(np.mean(tops))
-    needed = [_crossing(curve, goal) for curve in curves]
-    told = f"95 % of 16 shots is {100 * goal:.1f}; labels per class needed: random {needed[0]}, suggested {needed[1]}"
-    print(f"{name}, {len(seeds)} draws: {told}", flush=True)
-    for kind, curve in zip(("random", "suggested"), curves, strict=True):
-        print(f"    {kind:9}", " ".join(f"{100 * one:.1f}" for one in curve), flush=True)
+    pool = draw(y, max(MOST, int(np.bincount(y).min() * 0.6)), seed)
+    rest = np.setdiff1d(np.arange(len(y)), pool)
+    curves: dict[str, Any] = {"random": [], "suggested": []}
+    for which, curve in curves.items():
+        have, said = pool[:0], None
+        for step in range(MOST):
+            left = np.setdiff1d(pool, have)
+            if which == "random":
+                fresh = np.random.default_rng([seed, step]).permutation(left)[:K]
+            else:
+                said = names_alone(X[left], text) if said is None else said.predict_proba(X[left])
+                fresh = left[choose(X[left], said, X[have], y[have], K)]
+            have = np.concatenate([have, fresh])
+            probe = LPPlusPlus().fit(X[have], y[have], text=text, classes=range(K))
+            said = probe
+            curve.append(probe.score(X[rest], y[rest]))
+    full = pool[draw(y[pool], MOST, seed)]
+    top = LPPlusPlus().fit(X[full], y[full], text=text, classes=range(K)).score(X[rest], y[rest])
+    return {**curves, "top": top}
+
+
+def names_alone(X: Any, text: Any) -> Any:
+    """Zero-shot probabilities."""
+    return ZeroShot().fit(text=text, classes=range(len(text))).predict_proba(X)
+
+
+def suggest_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Labels per class needed to reach 95 % of what 16 of each class reach."""
+    yield "| data | draws | goal | random | suggested | after 1, 2, 4, 8 labels per class: random | suggested |"
+    yield "|---" * 7 + "|"
+    for name in sorted({row["data"] for row in rows}):
+        some = [row for row in rows if row["data"] == name]
+        goal = 0.95 * float(np.mean([row["top"] for row in some]))
+        means = {kind: np.mean([row[kind] for row in some], axis=0) for kind in ("random", "suggested")}
+        needed = [_crossing(curve, goal) for curve in means.values()]
+        path = [", ".join(f"{100 * curve[n - 1]:.1f}" for n in (1, 2, 4, 8)) for curve in means.values()]
+        yield f"| {name} | {len(some)} | {100 * goal:.1f} | {needed[0]} | {needed[1]} | {path[0]} | {path[1]} |"
+
+
+def suggest_figure(rows: list[dict[str, Any]], path: Path) -> None:
+    """Label-efficiency curves, a panel for each data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = sorted({row["data"] for row in rows})
+    fig, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.8), layout="constrained", squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        some = [row for row in rows if row["data"] == name]
+        for kind, colour in (("random", "grey"), ("suggested", "tab:blue")):
+            curves = 100 * np.array([row[kind] for row in some])
+            labels, mean = np.arange(1, curves.shape[1] + 1), curves.mean(axis=0)
+            error = curves.std(axis=0, ddof=1 if len(some) > 1 else 0) / np.sqrt(len(some))
+            axis.plot(labels, mean, color=colour, label=kind)
+            axis.fill_between(labels, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0)
+        axis.axhline(95 * np.mean([row["top"] for row in some]), color="black", linewidth=0.7, linestyle=":")
+        axis.set_title(name, fontsize=9)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks((1, 2, 4, 8, 16), ("1", "2", "4", "8", "16"))
+        axis.set_xlabel("labels per class")
+    axes[0, 0].set_ylabel("accuracy in %")
+    axes[0, 0].legend(fontsize=8, loc="lower right")
+    fig.savefig(path, dpi=120)
 
 
 def _crossing(curve: Any, goal: float) -> str:
@@ -163,7 +233,7 @@ def _crossing(curve: Any, goal: float) -> str:
     return "1.0" if i == 0 else f"{i + (goal - curve[i - 1]) / (curve[i] - curve[i - 1]):.2f}"
 
 
-def extend(_: str, seeds: range) -> None:
+def extend(seeds: range) -> None:
     """Seconds to add a class of 16 to 49 classes of 16, and to fit on all 50 at once, in turn."""
     rng = np.random.default_rng(0)
     text = rng.standard_normal((50, 512)).astype(np.float32)
@@ -190,20 +260,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("mislabels", "expected", "suggest", "extend"))
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--set", action="append", choices=list(SETS))
-    parser.add_argument("--shots", type=int, action="append")
+    parser.add_argument("--only", nargs="*", help="names of data sets")
+    parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
+    parser.add_argument("--rows", type=Path, help="file of rows to add to: expected, suggest")
+    parser.add_argument("--table", action="store_true", help="print the table of the rows and compute nothing")
+    parser.add_argument("--figure", type=Path, help="draw the rows, and compute nothing")
     given = parser.parse_args()
     seeds = range(given.draws)
-    for name in ["made up"] if given.what == "extend" else given.set or list(SETS):
-        if given.what == "mislabels":
-            mislabels(name, seeds, *(given.shots or [8]))
-        elif given.what == "expected":
-            for shots in given.shots or (2, 4, 8):
-                expected(name, seeds, shots)
-        elif given.what == "suggest":
-            suggest(name, seeds)
-        else:
-            extend(name, seeds)
+    if given.what == "extend":
+        return extend(seeds)
+    if given.what == "mislabels":
+        for name, task in sets(given.stores).items():
+            if name in (given.only or [name]):
+                mislabels(name, task, seeds)
+        return None
+    if given.rows is None:
+        parser.error("--rows: name a file to keep the draws in")
+    there = [json.loads(line) for line in given.rows.read_text("utf-8").splitlines()] if given.rows.exists() else []
+    if given.table:
+        print("\n".join((expected_table if given.what == "expected" else suggest_table)(there)))
+    if given.figure:
+        (expected_figure if given.what == "expected" else suggest_figure)(there, given.figure)
+    return None if given.table or given.figure else _add(given, there, seeds)
+
+
+def _add(given: argparse.Namespace, there: list[dict[str, Any]], seeds: range) -> None:
+    """Compute the rows that are missing."""
+    done = {(row["data"], row["shots"], row["seed"]) for row in there}
+    made, shots = (expected, SHOTS) if given.what == "expected" else (suggest, (MOST,))
+    found = sets(given.stores)
+    for seed in seeds:
+        for name in given.only or found:
+            for count in shots:
+                if (name, count, seed) not in done:
+                    row = {"data": name, "shots": count, "seed": seed, **made(found[name], seed, count)}
+                    with given.rows.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

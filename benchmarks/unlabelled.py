@@ -119,19 +119,21 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     fig, axes = plt.subplots(1, len(KINDS), figsize=(12, 3), sharey=True, layout="constrained")
     titles = ("all classes", "half of the classes", "two classes", "half are foreign", "all are foreign")
     for axis, kind, title in zip(axes, KINDS, titles, strict=True):
-        for name in sorted({name for _, name in cells}):
+        for place, name in enumerate(sorted({name for _, name in cells})):
             found = {s: cells[s, name][kind] for s in SHOTS if cells.get((s, name), {}).get(kind)}
             means = [np.mean(gains) for gains in found.values()]
             errors = [np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0 for gains in found.values()]
             if found:
-                axis.errorbar([*found], means, errors, marker="o", markersize=3, linewidth=1, label=name)
+                axis.errorbar(
+                    [*found], means, errors, marker="o", markersize=3, linewidth=1, color=f"C{place}", label=name
+                )
         axis.axhline(0, color="grey", linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_xticks(SHOTS, map(str, SHOTS))
         axis.set_title(f"unlabelled: {title}", fontsize=9)
         axis.set_xlabel("labelled images per class")
     axes[0].set_ylabel("gain in accuracy, points")
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=7, loc="upper right")
     fig.savefig(path, dpi=120)
 
 

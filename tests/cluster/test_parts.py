@@ -150,22 +150,37 @@ def test_what_cannot_be_cut_is_said(photos, tmp_path):
         plan(str(tmp_path / "bare.parquet"), labels=True).parts[0].open()
 
 
-class Faster(ToyEncoder):
-    """Takes as long for a batch as for one image, up to a size that does not fit."""
+class Timed(ToyEncoder):
+    """Says how long a batch takes, on a clock of its own: the machine's may be busy. More than 64 images do not fit."""
+
+    def __init__(self, seconds):
+        super().__init__(batch_size=4)
+        self.seconds, self.now = seconds, 0.0
 
     def encode_prepared(self, batch):
         if len(batch) > 64:
             raise RuntimeError("out of memory")
+        self.now += self.seconds(len(batch))
         return super().encode_prepared(batch)
 
+    def perf_counter(self):
+        return self.now
 
-def test_the_batch_size_is_found_by_measuring(tmp_path):
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [
+        (lambda count: 1.0, 64),
+        (lambda count: 0.1 * count, None),  # The encoder's own size, with which rows are the local engine's.
+        (lambda count: max(1.0, count / 16), 16),
+    ],
+)
+def test_the_batch_size_is_found_by_measuring(tmp_path, monkeypatch, seconds, found):
     make_folder(tmp_path / "photos", {"cat": 5, "dog": 5})
     images = plan(str(tmp_path / "photos"), labels=True).parts[0].open()
-    assert measured_batch(Faster(batch_size=4, delay=0.01), images) == 64
-    slow = ToyEncoder(batch_size=4)
-    slow.encode_prepared = lambda batch: Faster(delay=0.002 * len(batch)).encode_prepared(batch)
-    assert measured_batch(slow, images) is None  # The encoder's own, with which rows are the local engine's.
+    encoder = Timed(seconds)
+    monkeypatch.setattr("lpplusplus.cluster.batches.time", encoder)
+    assert measured_batch(encoder, images) == found
 
 
 def nodes_of(monkeypatch, *resources):

@@ -137,7 +137,10 @@ def _models(folder):
     for support in (True, False):
         probe.save(path, support=support)
         found.append(path.read_bytes())
-    return [*found, (Path(__file__).resolve().parents[1] / "data" / "format1.lpp").read_bytes()]
+    lpplusplus.LPPlusPlus().fit(X, [0, 0, 0, 1, 1, 1], text=T, unlabelled=_rows(3, seed=3)).save(path)
+    found.append(path.read_bytes())
+    golden = Path(__file__).resolve().parents[1] / "data"
+    return [*found, *((golden / f"format{version}.lpp").read_bytes() for version in (1, 2))]
 
 
 def _read_model(path):

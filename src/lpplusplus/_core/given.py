@@ -150,6 +150,8 @@ def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
     whole = name in ("y", "y_val", "prompts")
     if value.dtype not in (("int64",) if whole else PRECISIONS):
         raise ValueError(f"{name} has entries of type {value.dtype}")
+    if name == "unlabelled" and not value.size:
+        raise ValueError("unlabelled has no rows")
     most = {"X": 4, "X_val": 4, "text": 3, "unlabelled": 2}.get(name)  # Views of an image, and places in a view.
     if most and (not 2 <= value.ndim <= most or value.shape[-1] != dim):
         raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")

@@ -144,8 +144,8 @@ def train(
     to_tell = "" if names is not None or as_json or isinstance(images, Path) else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
-        more = {} if unlabelled is None else {"unlabelled": unlabelled}
-        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty, **more)
+        clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,
+                unlabelled=unlabelled)  # fmt: skip
     if store is not None:
         report_left_aside(clf.support_.left_aside, store)
     skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
@@ -160,15 +160,14 @@ def train(
         return
     tell(clf, insight, output, to_tell)
     if unlabelled is not None:
-        used = clf.classifier_.n_unlabelled_
-        say(
-            "Unlabelled images: {}.",
-            f"{used} of them look like these classes, and held-out images gained by them"
-            if used
-            else "not used, since held-out images did not gain by them",
-        )
+        _tell_unlabelled(clf.classifier_.n_unlabelled_)
     if report is not None:
         say("written: [bold]{}[/]; open it in a browser", report)
+
+
+def _tell_unlabelled(used: int) -> None:
+    gained = f"{used} of them look like these classes, and held-out images gained by them"
+    say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
 
 
 def _after_saving(clf: ImageClassifier, output: Path, support: bool, report: Path | None) -> None:

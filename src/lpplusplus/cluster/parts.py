@@ -232,8 +232,10 @@ def _shards(source: str, labels: bool) -> Plan | None:
         if packed:
             raise SourceError(f"{packed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
         return Plan([Shard(place, one.path, one.size, labels) for one in tars], None, labels)
-    if not tables:
-        return None
+    return _row_groups(system, tables, place, labels) if tables else None
+
+
+def _row_groups(system: Any, tables: Sequence[Any], place: str, labels: bool) -> Plan:
     parts: list[Part] = []
     images = 0
     for one in tables:

@@ -216,22 +216,29 @@ def _columns(part: _Part, out: NDArray[np.float32]) -> _Columns:
         first += len(embeddings)
     if first != len(out):
         raise SourceError(f"{part.where} has {first} rows, its end says {len(out)}.")
-    sound = bool(hashes) and all(isinstance(one, bytes) and len(one) == 32 for one in hashes)
-    digests = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32) if sound else None
     base = os.path.basename(part.where)
-    return _Columns(
-        labels if LABEL in wanted else None, whole, paths or [f"{base}[{row}]" for row in range(first)], digests
-    )
+    paths = paths or [f"{base}[{row}]" for row in range(first)]
+    return _Columns(labels if LABEL in wanted else None, whole, paths, _digests(hashes))
+
+
+def _digests(hashes: list[bytes]) -> NDArray[np.uint8] | None:
+    """(n, 32); None unless every row has one."""
+    sound = bool(hashes) and all(isinstance(one, bytes) and len(one) == 32 for one in hashes)
+    return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32) if sound else None
+
+
+def _labels(columns: Sequence[_Columns], where: str) -> list[str] | None:
+    labelled = [column.labels is not None for column in columns]
+    if any(labelled) and not all(labelled):
+        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
+    return [label for column in columns for label in column.labels or ()] if all(labelled) else None
 
 
 def _embeddings(
     X: NDArray[np.float32], columns: Sequence[_Columns], origin: Origin | None, index: Index | None, where: str
 ) -> Embeddings:
     filled = [column for column in columns if column.paths]
-    labelled = [column.labels is not None for column in filled]
-    if any(labelled) and not all(labelled):
-        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
-    labels = [label for column in filled for label in column.labels or ()] if all(labelled) else None
+    labels = _labels(filled, where)
     classes, names = named_classes(labels, all(column.whole for column in filled), where)
     if index is not None and index.labelled:
         if labels is None or not set(classes) <= set(index.classes):

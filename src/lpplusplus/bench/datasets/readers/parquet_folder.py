@@ -28,10 +28,7 @@ def splits_of(path: Path) -> dict[str, Path]:
 def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The arrays of a feature file, those of `names`; text from `text.npz`, else by the encoder of the images."""
     found = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
-    origins = {part.origin.key: part.origin for part in found.values() if part.origin is not None}
-    widths = {part.X.shape[1:] for part in found.values()}
-    if len(origins) > 1 or len(widths) > 1:
-        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
+    _check_one_encoder(found, path)
     labels = [label for part in found.values() if part.labels is not None for label in part.labels.tolist()]
     text = path / TEXT
     wanted = [name for name in ("text", "prompts", "classnames") if name in names]
@@ -48,6 +45,13 @@ def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
         if "text" not in arrays and first.origin is not None:
             arrays["text"] = _text(replace(first, classes=classes, names=_names(found, classes)), path)
     return arrays
+
+
+def _check_one_encoder(found: dict[str, Embeddings], path: Path) -> None:
+    origins = {part.origin.key for part in found.values() if part.origin is not None}
+    widths = {part.X.shape[1:] for part in found.values()}
+    if len(origins) > 1 or len(widths) > 1:
+        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
 
 
 def _names(found: dict[str, Embeddings], classes: tuple[str, ...]) -> tuple[str, ...]:
