@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -153,7 +154,7 @@ datasets = ["demo"]
 backbones = ["drawings"]
 methods = ["feature-level, no validation"]
 shots = [1, 2]
-tasks = 1
+tasks = 2
 """
 MEASURED = ("accuracy", "calibration_error", "selection", "chosen", "support_images", "test_images", "draw", "curve")
 
@@ -167,6 +168,8 @@ def rows(folder):
 def test_the_benchmark_has_the_same_rows_with_a_node_killed(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN)
     local = ask("bench", "run", tmp_path / "plan.toml", "-o", tmp_path / "local", "-j", "2")
+    for folder in ("ray", "late"):  # Drawing and embedding the images takes longest.
+        shutil.copytree(tmp_path / "local" / "features", tmp_path / folder / "features")
     with nodes(3) as cluster:
         driver = Driver(cluster, "bench", "run", tmp_path / "plan.toml", "-o", tmp_path / "ray")
 
@@ -224,6 +227,28 @@ def test_from_a_bucket_to_a_bucket_and_no_secret_is_left_anywhere(photos, bucket
     for content in (out.encode(), err.encode(), *logs, *stored):
         assert secret.encode() not in content
         assert b"AKIDEXAMPLE" not in content
+
+
+def test_a_cluster_of_its_own(photos, tmp_path):
+    """Without an address one is started for the time of the command; a folder that is not the run's is left alone."""
+    folder = tmp_path / "few"
+    for name in ("class0", "class3"):
+        shutil.copytree(photos / name, folder / name, ignore=lambda _, names: sorted(names)[8:])
+    said = ask("embed", folder, "-o", tmp_path / "features", "-e", "drawings", "--engine", "ray", fresh=True)
+    assert (said["images"], said["classes"]) == (16, ["class0", "class3"])
+    other = (
+        "embed",
+        folder / "class0",
+        "-o",
+        tmp_path / "features",
+        "--no-labels",
+        "-e",
+        "drawings",
+        "--engine",
+        "ray",
+    )
+    assert "another list of images" in complaint(*other, fresh=True)
+    assert len(read_parquet(tmp_path / "features")) == 16
 
 
 def test_what_was_started_here_has_ended():

@@ -4,11 +4,13 @@ Ray lets a request wait for ever that no node can meet, since a larger node migh
 """
 
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from .errors import ClusterError
@@ -79,27 +81,44 @@ def connected(address: str | None = None) -> Iterator[None]:
     # As with onnxruntime: nothing is reported to its maker. Without GPUs, Ray leaves CUDA's variables alone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError:
-        raise ImportError('this needs ray: pip install "lpplusplus[ray]"') from None
-    if ray.is_initialized():
+    if find_spec("ray") is None:
+        raise ImportError('this needs ray: pip install "lpplusplus[ray]"')
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
         yield
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local":
-        os.environ.setdefault("RAY_worker_niceness", "0")  # By default all else on this machine goes first.
-    here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
     _check_reachable(address)
+    with ExitStack() as stack:
+        options: dict[str, Any] = {}
+        if address == "local":
+            stack.enter_context(_for_us_alone())
+            options = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        import ray
+
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ClusterError(f"no Ray cluster could be reached or started ({str(error).splitlines()[0]}).") from error
+        stack.callback(ray.shutdown)
+        stack.enter_context(redirect_stdout(sys.stderr))
+        yield
+
+
+@contextmanager
+def _for_us_alone() -> Iterator[None]:
+    """Settings of a new cluster on this machine: its ports, which Ray opens to the network, ask for a token of ours."""
+    # Else all other processes of this machine would go before the workers.
+    wanted = {"RAY_worker_niceness": "0"}
+    # A Ray that is imported already has read its settings, and would not know the token.
+    if "ray" not in sys.modules and not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & os.environ.keys():
+        wanted |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    new = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(new)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ClusterError(f"no Ray cluster could be reached or started ({str(error).splitlines()[0]}).") from error
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
+        yield
     finally:
-        ray.shutdown()
+        for name in new:
+            os.environ.pop(name, None)
 
 
 def _check_reachable(address: str, seconds: float = 5.0) -> None:
