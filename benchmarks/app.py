@@ -211,6 +211,7 @@ def large(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         began = time.perf_counter()
         until(lambda: (folder / "classifier.lpp").exists(), 1800)
         learned = time.perf_counter() - began
+        time.sleep(options.longer)
         _, again = opened(browser, address)
         browser.close()
         return {
@@ -234,6 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="for the first answer")
     parser.add_argument("--moves", type=int, default=10)
     parser.add_argument("--large", type=int, default=0, help="photos in 50 classes; by default it is not measured")
+    parser.add_argument("--longer", type=float, default=60, help="seconds after that, while it measures")
     parser.add_argument("--clicks", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

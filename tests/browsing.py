@@ -65,7 +65,7 @@ def page(chromium, address, **options):
     tab.on("request", lambda request: tab.requested.append(request.url))
     tab.on("console", lambda message: tab.said.append(message.text) if message.type == "error" else None)
     tab.on("pageerror", lambda error: tab.said.append(str(error)))
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(180_000)
     tab.goto(address)
     try:
         yield tab

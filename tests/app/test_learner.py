@@ -13,7 +13,7 @@ from lpplusplus.images import ImageClassifier
 from lpplusplus.images.store import FeatureStore
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200), "green": (30, 160, 30)}
-PATIENCE = 120
+PATIENCE = 600
 
 
 def picture(colour, seed):

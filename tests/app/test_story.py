@@ -21,7 +21,7 @@ from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import Scene, Thing, render
 
 CLASSES = {"red star": ("star", "red"), "blue heart": ("heart", "blue"), "green tree": ("tree", "green")}
-PATIENCE = 120_000
+PATIENCE = 300_000
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 

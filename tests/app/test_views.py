@@ -34,7 +34,7 @@ def desk(tmp_path_factory):
     paint(root / "b & b" / "odd.png", (0, 30, 200), 77)
     with Project(root) as project, Learner(project) as learner:
         learner.look()
-        assert learner.wait(300)
+        assert learner.wait(600)
         yield Desk(project, learner)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import secrets
+import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from socket import socket
 
@@ -67,6 +69,7 @@ def serve(
     ready
         Called with the token, when the page is about to answer.
     """
+    _share_heaps()
     token = secrets.token_urlsafe(32)
     with ExitStack() as stack:
         stack.enter_context(quiet_pillow())
@@ -74,6 +77,13 @@ def serve(
         learner = stack.enter_context(Learner(project))
         app: ASGIApp = guard.protect(make_app(Desk(project, learner)), token=token, password=password, hosts=hosts)
         run(app, sock, lambda: ready(token), seconds_to_finish=2)
+
+
+def _share_heaps() -> None:
+    """Let threads share two heaps. By default each keeps what was freed in its own: 200 MB after 10 000 photos."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
 
 
 def _routes(desk: Desk) -> list[Route]:
