@@ -95,12 +95,12 @@ def connected(address: str | None = None) -> Iterator[None]:
             options = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         import ray
 
+        stack.enter_context(redirect_stdout(sys.stderr))  # Until after the shutdown, which prints what is left.
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(f"no Ray cluster could be reached or started ({str(error).splitlines()[0]}).") from error
         stack.callback(ray.shutdown)
-        stack.enter_context(redirect_stdout(sys.stderr))
         yield
 
 
