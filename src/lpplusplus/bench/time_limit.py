@@ -26,13 +26,22 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
         return
 
+    message, late = f"it took longer than {seconds:g} s.", []
+
     def stop(*_: object) -> None:
-        raise TimeoutError(f"it took longer than {seconds:g} s.")
+        late.append(True)
+        raise TimeoutError(message)
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except Exception as error:
+        if late:  # Whatever became of it on its way: an import that it interrupts ends in an ImportError.
+            raise TimeoutError(message) from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    if late:
+        raise TimeoutError(message)
