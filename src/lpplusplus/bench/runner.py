@@ -239,7 +239,7 @@ def _work(data: EmbeddedDataset, cell: Cell, draw: Draw, limit: float | None, pa
 @cache
 def _end_with(parent: int) -> None:
     """In a worker: end when the process that started it has ended, in whatever way. Windows cannot tell."""
-    if os.getppid() == parent and os.name == "posix":
+    if os.getpid() != parent and os.name == "posix":  # It may have ended already; with one worker, it is this process.
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
