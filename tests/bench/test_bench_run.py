@@ -152,15 +152,16 @@ def test_a_second_run_does_nothing_and_more_tasks_only_what_is_new(root, finishe
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows does not tell a process that its parent has ended")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_process_that_started_them(root, tmp_path, how):
+@pytest.mark.parametrize(("how", "rows"), [(signal.SIGTERM, 5), (signal.SIGKILL, 5), (signal.SIGKILL, 0)])
+def test_workers_end_with_the_process_that_started_them(root, tmp_path, how, rows):
+    """Also those that have not had their first cell."""
     psutil = pytest.importorskip("psutil", reason="psutil lists the workers")
     process = lpp(root, tmp_path, "-j", "2", "--tasks", "1000")
-    while len(Results(tmp_path).rows()) < 5:
+    while len(workers := psutil.Process(process.pid).children(recursive=True)) < 2 or (
+        rows and len(Results(tmp_path).rows()) < rows
+    ):
         assert process.poll() is None, process.communicate()
-        time.sleep(0.2)
-    workers = psutil.Process(process.pid).children(recursive=True)
-    assert len(workers) >= 2
+        time.sleep(0.01)
     os.kill(process.pid, how)
     _, alive = psutil.wait_procs(workers, timeout=10)
     for left in alive:

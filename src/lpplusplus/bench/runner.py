@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias
 
@@ -204,18 +203,19 @@ class LocalWorkers:
         self.starting: Iterator[Any] | None = None
 
     def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
-        return self._parallel(delayed(_work)(data, *job, os.getpid()) for job in jobs)
+        return self._parallel(delayed(run_cell)(cell, data, draw, limit=limit) for cell, draw, limit in jobs)
 
     def start(self) -> None:
         if self.starting is None and self.count > 1:
             estimators = {one.estimator for one in self.plan.methods}
-            self.starting = self._parallel(delayed(_start)(estimators, os.getpid()) for _ in range(self.count))
+            self.starting = self._parallel(delayed(warm_up)(estimators) for _ in range(self.count))
 
     def wait(self) -> None:
         deque(self.starting or (), maxlen=0)
 
     def _parallel(self, jobs: Iterator[Any]) -> Iterator[Any]:
-        with parallel_config(backend="loky", inner_max_num_threads=1):
+        options = {"initializer": _end_with, "initargs": (os.getpid(),)}
+        with parallel_config(backend="loky", inner_max_num_threads=1, **options):
             parallel = Parallel(  # Always with the same settings, or joblib would start new workers.
                 n_jobs=self.count,
                 return_as="generator_unordered",
@@ -226,20 +226,9 @@ class LocalWorkers:
             return iter(parallel(jobs))
 
 
-def _start(estimators: set[str], parent: int) -> None:
-    _end_with(parent)
-    warm_up(estimators)
-
-
-def _work(data: EmbeddedDataset, cell: Cell, draw: Draw, limit: float | None, parent: int) -> Row:
-    _end_with(parent)
-    return run_cell(cell, data, draw, limit=limit)
-
-
-@cache
 def _end_with(parent: int) -> None:
-    """In a worker: end when the process that started it has ended, in whatever way. Windows cannot tell."""
-    if os.getpid() != parent and os.name == "posix":  # It may have ended already; with one worker, it is this process.
+    """In a worker, before its first cell: end when the process that started it has ended. Windows cannot tell."""
+    if os.name == "posix":
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 

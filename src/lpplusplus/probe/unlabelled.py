@@ -21,12 +21,12 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds
+from .._core.folds import assign_folds, evenly
 from .._core.softmax import softmax
 from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from .cross_validation import ENOUGH_IMAGES
-from .fit import Fitted, train
+from .fit import Fitted, how_many_folds, train
 from .held_out import HeldOutAnswers
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
 from .objective import Weights
@@ -102,12 +102,12 @@ class _Learner:
     def folds(self, rng: np.random.Generator) -> list[_Held]:
         """Each fold of the support in turn, until enough images have been held out."""
         y = backend.to_numpy(self.task.y)
-        folds = assign_folds(y, self.recipe.folds or 4, rng)
+        folds = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
         present = np.unique(folds)
         self.further = len(present) / (len(present) - 1)
         found: list[_Held] = []
         for fold in present:
-            rest, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)[:ENOUGH_IMAGES]
+            rest, out = np.flatnonzero(folds != fold), evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES)
             counts, left = (np.maximum(np.bincount(y[rows], minlength=self.task.n_classes), 1)
                             for rows in (np.arange(len(y)), rest))  # fmt: skip
             X = self.task.X[backend.like(out, self.task.y), :]
@@ -118,7 +118,7 @@ class _Learner:
 
     def validation(self) -> list[_Held]:
         """Validation images, which need no folds."""
-        rows = np.arange(self.task.X_val.shape[0])[:ENOUGH_IMAGES]  # type: ignore[union-attr]
+        rows = evenly(np.arange(self.task.X_val.shape[0]), ENOUGH_IMAGES)  # type: ignore[union-attr]
         X = self.task.X_val[backend.like(rows, self.task.y), :]  # type: ignore[index]
         return [self._held(self.task, X, rows, np.zeros(len(rows)))]
 
