@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 
 from benchmarks.embedding import render
-from benchmarks.measure import median
+from benchmarks.measure import median, show
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
 from lpplusplus.encoders import open_encoder
@@ -247,13 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
             found["refit"] = refit(options, Path(folder))
         if options.large:
             found["large"] = large(options, Path(folder))
-    if options.json:
-        print(json.dumps(found))
-        return
-    for name, values in found.items():
-        print(name)
-        for key, value in values.items():
-            print(f"  {key:28}{value:.3g}" if isinstance(value, float) else f"  {key:28}{value}")
+    show(found, options.json)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ computed again. cleanlab is used if it is installed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rows import add_missing, options, panels, read
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
@@ -127,14 +127,9 @@ def expected_table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def expected_figure(rows: list[dict[str, Any]], path: Path) -> None:
     """Learning curves: what was expected, the mean interval, and what came of it; a panel for each data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     names = sorted({row["data"] for row in rows})
-    fig, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.8), layout="constrained", squeeze=False)
-    for axis, name in zip(axes[0], names, strict=True):
+    fig, axes = panels(len(names), width=2.6, height=2.8)
+    for axis, name in zip(axes, names, strict=True):
         for shots, colour in zip(sorted({row["shots"] for row in rows}), ("tab:orange", "tab:blue"), strict=False):
             some = [row for row in rows if (row["data"], row["shots"]) == (name, shots)]
             if not some:
@@ -149,8 +144,8 @@ def expected_figure(rows: list[dict[str, Any]], path: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.set_xticks((2, 4, 8, 16), ("2", "4", "8", "16"))
         axis.set_xlabel("photos per class")
-    axes[0, 0].set_ylabel("accuracy in %")
-    axes[0, 0].legend(fontsize=7, loc="lower right")
+    axes[0].set_ylabel("accuracy in %")
+    axes[0].legend(fontsize=7, loc="lower right")
     fig.savefig(path, dpi=120)
 
 
@@ -199,14 +194,9 @@ def suggest_table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def suggest_figure(rows: list[dict[str, Any]], path: Path) -> None:
     """Label-efficiency curves, a panel for each data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     names = sorted({row["data"] for row in rows})
-    fig, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.8), layout="constrained", squeeze=False)
-    for axis, name in zip(axes[0], names, strict=True):
+    fig, axes = panels(len(names), width=2.6, height=2.8)
+    for axis, name in zip(axes, names, strict=True):
         some = [row for row in rows if row["data"] == name]
         for kind, colour in (("random", "grey"), ("suggested", "tab:blue")):
             curves = 100 * np.array([row[kind] for row in some])
@@ -219,8 +209,8 @@ def suggest_figure(rows: list[dict[str, Any]], path: Path) -> None:
         axis.set_xscale("log", base=2)
         axis.set_xticks((1, 2, 4, 8, 16), ("1", "2", "4", "8", "16"))
         axis.set_xlabel("labels per class")
-    axes[0, 0].set_ylabel("accuracy in %")
-    axes[0, 0].legend(fontsize=8, loc="lower right")
+    axes[0].set_ylabel("accuracy in %")
+    axes[0].legend(fontsize=8, loc="lower right")
     fig.savefig(path, dpi=120)
 
 
@@ -257,13 +247,8 @@ def extend(seeds: range) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, rows_needed=False)
     parser.add_argument("what", choices=("mislabels", "expected", "suggest", "extend"))
-    parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--only", nargs="*", help="names of data sets")
-    parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
-    parser.add_argument("--rows", type=Path, help="file of rows to add to: expected, suggest")
-    parser.add_argument("--table", action="store_true", help="print the table of the rows and compute nothing")
     parser.add_argument("--figure", type=Path, help="draw the rows, and compute nothing")
     given = parser.parse_args()
     seeds = range(given.draws)
@@ -276,26 +261,20 @@ def main() -> None:
         return None
     if given.rows is None:
         parser.error("--rows: name a file to keep the draws in")
-    there = [json.loads(line) for line in given.rows.read_text("utf-8").splitlines()] if given.rows.exists() else []
     if given.table:
-        print("\n".join((expected_table if given.what == "expected" else suggest_table)(there)))
+        print("\n".join((expected_table if given.what == "expected" else suggest_table)(read(given.rows))))
     if given.figure:
-        (expected_figure if given.what == "expected" else suggest_figure)(there, given.figure)
-    return None if given.table or given.figure else _add(given, there, seeds)
+        (expected_figure if given.what == "expected" else suggest_figure)(read(given.rows), given.figure)
+    return None if given.table or given.figure else _add(given, seeds)
 
 
-def _add(given: argparse.Namespace, there: list[dict[str, Any]], seeds: range) -> None:
+def _add(given: argparse.Namespace, seeds: range) -> None:
     """Compute the rows that are missing."""
-    done = {(row["data"], row["shots"], row["seed"]) for row in there}
-    made, shots = (expected, SHOTS) if given.what == "expected" else (suggest, (MOST,))
+    make, shots = (expected, SHOTS) if given.what == "expected" else (suggest, (MOST,))
     found = sets(given.stores)
-    for seed in seeds:
-        for name in given.only or found:
-            for count in shots:
-                if (name, count, seed) not in done:
-                    row = {"data": name, "shots": count, "seed": seed, **made(found[name], seed, count)}
-                    with given.rows.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row) + "\n")
+    add_missing(
+        given.rows, given.only or list(found), shots, seeds, lambda name, count, seed: make(found[name], seed, count)
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import json
 import statistics
 import threading
 import time
@@ -31,6 +32,17 @@ _SHORTEST_TIMING = 0.02
 def median(seconds: Iterable[float]) -> float:
     """Median of some timings; of an even number, the mean of the middle two."""
     return float(statistics.median(seconds))
+
+
+def show(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    """Print what was measured, by part and name."""
+    if as_json:
+        print(json.dumps(found))
+        return
+    for name, values in found.items():
+        print(name)
+        for key, value in values.items():
+            print(f"  {key:28}{value:.3g}" if isinstance(value, float) else f"  {key:28}{value}")
 
 
 def interleave(

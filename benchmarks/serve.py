@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 
 from benchmarks.embedding import render
-from benchmarks.measure import median
+from benchmarks.measure import median, show
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
@@ -205,13 +205,7 @@ def main(arguments: list[str] | None = None) -> None:
             found["speed"] = speed(options, Path(folder))
         if options.requests:
             found["memory"] = memory(options, Path(folder))
-    if options.json:
-        print(json.dumps(found))
-        return
-    for name, values in found.items():
-        print(name)
-        for key, value in values.items():
-            print(f"  {key:22}{value:.3g}" if isinstance(value, float) else f"  {key:22}{value}")
+    show(found, options.json)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ left out and with images of another data set.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,6 +28,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from benchmarks.rows import add_missing, options, read
 from lpplusplus import LPPlusPlus
 from lpplusplus.probe.prediction_sets import largest_loss, sets_of
 
@@ -192,11 +191,6 @@ def _unit(x: Any) -> Any:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        yield from map(json.loads, path.read_text("utf-8").splitlines())
-
-
 def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Markdown: means over draws, per data set and number of shots, and over all."""
     cells: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
@@ -247,28 +241,19 @@ def _line(name: str, count: int, values: Any, digits: tuple[int, ...]) -> str:
 
 def main() -> None:
     """Compute what is missing, or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, required=True, help="file of rows to add to")
-    parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
-    parser.add_argument("--only", nargs="*", help="names of data sets")
+    parser = options(__doc__)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--draws", type=int, default=10, help="number of draws")
-    parser.add_argument("--table", action="store_true", help="print the tables and compute nothing")
-    options = parser.parse_args()
-    if options.table:
-        print("\n".join(tables(list(_read(options.rows)))))
+    given = parser.parse_args()
+    if given.table:
+        print("\n".join(tables(read(given.rows))))
         return
-    there = {(row["data"], row["shots"], row["seed"]) for row in _read(options.rows)}
     root = os.environ.get("LPP_DATA")
-    data = tasks(None if root is None else Path(root), options.stores)
-    for seed in range(options.first, options.first + options.draws):
-        for name in options.only or data:
-            for shots in SHOTS:
-                if (name, shots, seed) in there:
-                    continue
-                row = row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
-                with options.rows.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"data": name, "shots": shots, "seed": seed, **row}) + "\n")
+    data = tasks(None if root is None else Path(root), given.stores)
+
+    def make(name: str, shots: int, seed: int) -> dict[str, Any]:
+        return row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
+
+    add_missing(given.rows, given.only or list(data), SHOTS, range(given.first, given.first + given.draws), make)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ other class at random; `two`, those of two classes only; `mixed`, all of them an
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rows import add_missing, options, panels, read
 from lpplusplus import LPPlusPlus
 
 from .trust import FOREIGN, SHOTS, Data, tasks
@@ -73,10 +72,6 @@ def row_of(data: Data, other: Data | None, shots: int, seed: int) -> dict[str, A
     return row
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-
-
 def _gains(rows: list[dict[str, Any]]) -> dict[tuple[int, str], dict[str, Any]]:
     """Gains of each kind in all draws, by shots and data set."""
     cells: dict[tuple[int, str], dict[str, Any]] = defaultdict(lambda: defaultdict(list))
@@ -110,13 +105,8 @@ def _with_error(gains: list[float]) -> str:
 
 def figure(rows: list[dict[str, Any]], path: Path) -> None:
     """Gains by number of shots: one panel for each kind, one line for each data set."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     cells = _gains(rows)
-    fig, axes = plt.subplots(1, len(KINDS), figsize=(12, 3), sharey=True, layout="constrained")
+    fig, axes = panels(len(KINDS), width=2.4, height=3, share=True)
     titles = ("all classes", "half of the classes", "two classes", "half are foreign", "all are foreign")
     for axis, kind, title in zip(axes, KINDS, titles, strict=True):
         for place, name in enumerate(sorted({name for _, name in cells})):
@@ -139,31 +129,23 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Compute what is missing, or show it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, required=True, help="file of rows to add to")
-    parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
-    parser.add_argument("--only", nargs="*", help="names of data sets")
+    parser = options(__doc__)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--draws", type=int, default=10, help="number of draws")
-    parser.add_argument("--table", action="store_true", help="print the table and compute nothing")
     parser.add_argument("--figure", type=Path, help="draw the figure and compute nothing")
-    options = parser.parse_args()
-    there = _read(options.rows)
-    if options.table or options.figure:
-        print("\n".join(table(there)) if options.table else "", end="\n" if options.table else "")
-        if options.figure:
-            figure(there, options.figure)
+    given = parser.parse_args()
+    if given.table:
+        print("\n".join(table(read(given.rows))))
+    if given.figure:
+        figure(read(given.rows), given.figure)
+    if given.table or given.figure:
         return
-    done = {(row["data"], row["shots"], row["seed"]) for row in there}
     root = os.environ.get("LPP_DATA")
-    data = tasks(None if root is None else Path(root), options.stores)
-    for seed in range(options.first, options.first + options.draws):
-        for name in options.only or data:
-            for shots in SHOTS:
-                if (name, shots, seed) not in done:
-                    row = row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
-                    with options.rows.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"data": name, "shots": shots, "seed": seed, **row}) + "\n")
+    data = tasks(None if root is None else Path(root), given.stores)
+
+    def make(name: str, shots: int, seed: int) -> dict[str, Any]:
+        return row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
+
+    add_missing(given.rows, given.only or list(data), SHOTS, range(given.first, given.first + given.draws), make)
 
 
 if __name__ == "__main__":
