@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .console import add_row, bar, in_words, out, percent, say, show_json, table
-from .options import AllowNetwork, Errors, Json, OnError, Report, Spec, check_report, report_skipped
+from .console import add_row, bar, in_words, out, percent, say, show_json, table, tell_skipped
+from .options import AllowNetwork, Classes, Errors, Json, OnError, Report, Spec
+from .outputs import check_report, make_report, tell_report
 
 
 def check(
@@ -17,9 +18,7 @@ def check(
     template: Annotated[
         list[str] | None, typer.Option("--template", "-t", help='As in `lpp train`; by default "a photo of a {}."')
     ] = None,
-    classes: Annotated[
-        Path | None, typer.Option("--classes", help="File with class names, one per line; or label, tab, name.")
-    ] = None,
+    classes: Classes = None,
     report: Report = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
@@ -33,8 +32,7 @@ def check(
     lpp check birds.lpp --json
     lpp check photos/ --report check.html
     """
-    if report is not None:
-        check_report(report)
+    check_report(report)
     from .._core.model_file import is_classifier
     from ..encoders.class_text import DEFAULT_TEMPLATE
     from ..images.classifier import ImageClassifier
@@ -47,15 +45,12 @@ def check(
         clf = ImageClassifier(
             encoder, template=template or DEFAULT_TEMPLATE, on_error=on_error.value, allow_network=allow_network
         )
-        with bar("Embedding") as progress:
-            clf.progress = progress
+        with bar("Embedding") as clf.progress:
             clf.fit(source, names=None if classes is None else read_class_names(classes))
-        skipped = report_skipped(clf.support_.skipped)
+        skipped = tell_skipped(clf.support_.skipped)
     with bar("Checking") as progress:
         found = clf.check(progress)
-    if report is not None:
-        with bar("Making the report") as progress:
-            clf.report(report, progress=progress)
+    make_report(clf, report)
     if as_json:
         show_json(
             {**found.as_dict(), "images": len(clf.support_), "skipped": skipped, "report": report and str(report)}
@@ -74,5 +69,4 @@ def check(
     in_words(found.insight)
     for twins in found.duplicates:
         say("[bold]Almost the same photo twice in {}:[/] {} and {}", twins.first_label, twins.first, twins.second)
-    if report is not None:
-        say("written: [bold]{}[/]; open it in a browser", report)
+    tell_report(report)

@@ -8,7 +8,8 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -44,15 +45,21 @@ def examples(*lines: str) -> str:
 def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
     """The function, but its errors are one line on standard error and an exit status: 1, or 130 after Ctrl-C.
 
-    It has an option more, `--debug`.
+    It has an option more, `--debug`. A parameter whose class is a dataclass stands for an option per field.
     """
+    signature = inspect.signature(function, eval_str=True)
+    found = signature.parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in found if is_dataclass(one.annotation)}
 
     @functools.wraps(function)
     def run(debug: bool, **options: Any) -> None:
         warnings.showwarning = _show_warning
         try:
             listen()
-            function(**options)
+            given = dict(options)
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            function(**given)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BrokenPipeError:
@@ -72,11 +79,22 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
             complain(_in_words(error) + _way_out(error, options))
             raise typer.Exit(1) from None
 
-    signature = inspect.signature(function, eval_str=True)
-    parameters = [*signature.parameters.values(), inspect.Parameter("debug", _NAMED, default=False, annotation=Debug)]
+    parameters = [option for one in found for option in _options(one)]
+    parameters.append(inspect.Parameter("debug", _NAMED, default=False, annotation=Debug))
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     vars(run)["__signature__"] = signature.replace(parameters=parameters)  # What typer makes options of.
     return run
+
+
+def _options(one: inspect.Parameter) -> list[inspect.Parameter]:
+    """The parameter itself, or those that the fields of its dataclass stand for."""
+    if not is_dataclass(one.annotation):
+        return [one]
+    kinds = get_type_hints(one.annotation, include_extras=True)
+    return [
+        inspect.Parameter(field.name, one.kind, default=field.default, annotation=kinds[field.name])
+        for field in fields(one.annotation)
+    ]
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -3,8 +3,9 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.text import Text
 from .._core.text import plain
 
 if TYPE_CHECKING:
+    from ..encoders.pixels.decoding import ImageError
     from ..images.insight import Insight
 
 WIDTH = 140
@@ -66,6 +68,24 @@ def remark(text: str) -> None:
 def warn(text: str) -> None:
     """Print a remark on standard error."""
     err().print(Text.assemble(("lpp:", "yellow"), " ", plain(text)), soft_wrap=True)
+
+
+def tell_skipped(skipped: "Iterable[ImageError | tuple[str, str]]") -> list[dict[str, str]]:
+    """Warn of each image that was left out: errors, or path and reason. Returns the same for JSON."""
+    pairs = (one if isinstance(one, tuple) else (one.path, one.reason) for one in skipped)
+    told = [{"path": path, "reason": reason} for path, reason in pairs]
+    for one in told:
+        warn(f"skipped: {one['path']}: {one['reason']}")
+    return told
+
+
+def tell_left_aside(count: int, store: Path) -> None:
+    """Warn that the store held embeddings of other images."""
+    if count:
+        warn(
+            f"{store} held the embeddings of {count} other images, and none of these. They are kept in "
+            f"{store / 'replaced'}, where embedding those images again finds them; give each list a store of its own."
+        )
 
 
 def show_json(value: Any) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .options import Json, Spec, report_skipped
+from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
+from .options import Json, Spec
+from .outputs import check_new_folder
 
 if TYPE_CHECKING:
     from ..images.classifier import ImageClassifier
@@ -48,8 +49,7 @@ def demo(
     if photos is None and encoder is not None:
         raise typer.BadParameter("goes with --photos; the drawings have an encoder of their own.", param_hint="-e")
     if keep is not None:
-        if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-            raise typer.BadParameter(f"{keep} is there already: name a new or empty folder.", param_hint="--keep")
+        check_new_folder(keep, "--keep")
         if photos is not None and photos.resolve() in (keep.resolve(), *keep.resolve().parents):
             raise typer.BadParameter(f"{keep} is in the folder of the photos: name one outside.", param_hint="--keep")
         keep.mkdir(parents=True, exist_ok=True)
@@ -74,8 +74,7 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
     model = folder / ("shapes.lpp" if photos is None else "photos.lpp")
     clf.save(model)
     loaded = ImageClassifier.load(model, encoder=encoder)
-    with bar("Evaluating") as progress:
-        loaded.progress = progress
+    with bar("Evaluating") as loaded.progress:
         found = loaded.embed(test, labels=True)
     result = loaded.evaluate(found)
     with bar(f"Learning from {shots[0]} to {shots[-1]} examples") as progress:
@@ -145,8 +144,7 @@ def _drawn(folder: Path) -> tuple[ImageClassifier, Path]:
     photos, test = folder / "photos", folder / "test"
     _draw(photos, test)
     clf = ImageClassifier("drawings", template=TEMPLATE)
-    with bar("Embedding and training") as progress:
-        clf.progress = progress
+    with bar("Embedding and training") as clf.progress:
         clf.fit(photos, store=folder / "photos.features")
     return clf, test
 
@@ -164,7 +162,7 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     spec = encoder or DEFAULT_ENCODER
     with bar("Embedding") as progress:
         found = gather(photos, lambda: open_encoder(spec), training=True, on_error="skip", progress=progress)
-    report_skipped(found.skipped)
+    tell_skipped(found.skipped)
     assert found.labels is not None
     labels, counts = np.unique(found.labels, return_counts=True)
     if counts.min() < 2:

@@ -1,31 +1,13 @@
 """`lpp embed`: images to a feature store."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .console import bar, say, show_json, warn
-from .options import (
-    ByEngine,
-    Engine,
-    Json,
-    On,
-    OnError,
-    RayAddress,
-    Spec,
-    Views,
-    WorkerCpus,
-    WorkerGpus,
-    Workers,
-    check_store,
-    refuse_stopping,
-    report_left_aside,
-    report_skipped,
-)
-
-if TYPE_CHECKING:
-    from ..cluster.slots import Slots
+from .console import bar, say, show_json, tell_left_aside, tell_skipped
+from .options import HERE, ByEngine, Engine, Json, OnError, Spec, Views, Where
+from .outputs import check_store
 
 
 def embed(
@@ -47,11 +29,7 @@ def embed(
     views: Views = 0,
     labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
     on_error: ByEngine = None,
-    engine: On = Engine.local,
-    ray_address: RayAddress = None,
-    workers: Workers = None,
-    worker_cpus: WorkerCpus = 1,
-    worker_gpus: WorkerGpus = 0,
+    where: Where = HERE,
     as_json: Json = False,
 ) -> None:
     """Embed images once, to train on them many times. Goes on where it was interrupted.
@@ -62,13 +40,8 @@ def embed(
     lpp embed photos.csv -o photos.features -e onnx:immich-app/ViT-B-32__openai
     lpp embed s3://bucket/photos -o s3://bucket/features --engine ray
     """
-    if engine is Engine.ray:
-        refuse_stopping(on_error)
-        from ..cluster.slots import Slots
-
-        _embed_on_ray(
-            source, output, encoder, views, labels, Slots(worker_cpus, worker_gpus, workers), ray_address, as_json
-        )
+    if where.engine is Engine.ray:
+        _tell(_on_ray(source, output, encoder, views, labels, on_error, where), as_json)
         return
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..images.embedder import embed as embed_images
@@ -81,42 +54,27 @@ def embed(
         found = embed_images(
             images, opened, store=output, views=views, on_error=(on_error or OnError.stop).value, progress=progress
         )
-    report_left_aside(found.left_aside, output)
-    skipped = report_skipped(found.skipped)
-    if as_json:
-        show_json(
-            {
-                "store": str(output),
-                "images": len(found.X),
-                "views": views,
-                "dim": found.X.shape[2],
-                "classes": list(found.classes),
-                "encoder": opened.spec,
-                "computed": found.computed,
-                "reused": found.reused,
-                "left_aside": found.left_aside,
-                "skipped": skipped,
-                "ignored": images.ignored,
-            }
-        )
-        return
-    say(
-        f"[bold]{{}}[/]: {len(found.X)} images of {len(found.classes)} classes, {found.X.shape[2]} dimensions, "
-        f"{found.computed} computed now, {found.reused} reused, {len(found.skipped)} skipped",
-        output,
-    )
+    tell_left_aside(found.left_aside, output)
+    about = {
+        "store": str(output),
+        "images": len(found.X),
+        "views": views,
+        "dim": found.X.shape[2],
+        "classes": list(found.classes),
+        "encoder": opened.spec,
+        "computed": found.computed,
+        "reused": found.reused,
+        "left_aside": found.left_aside,
+        "skipped": tell_skipped(found.skipped),
+        "ignored": images.ignored,
+    }
+    _tell(about, as_json)
 
 
-def _embed_on_ray(
-    source: Path,
-    output: Path,
-    encoder: str | None,
-    views: int,
-    labels: bool,
-    slots: "Slots",
-    address: str | None,
-    as_json: bool,
-) -> None:
+def _on_ray(
+    source: Path, output: Path, encoder: str | None, views: int, labels: bool, on_error: OnError | None, where: Where
+) -> dict[str, Any]:
+    slots = where.slots(on_error)
     from ..cluster.embed import embed_on_ray
     from ..encoders import DEFAULT_ENCODER
     from ..images.parquet.addresses import masked, spelled
@@ -124,33 +82,35 @@ def _embed_on_ray(
     with bar("Embedding on Ray") as progress:
         done = embed_on_ray(
             spelled(source), spelled(output), encoder or DEFAULT_ENCODER, views=views, labels=labels, slots=slots,
-            address=address, progress=progress,
+            address=where.ray_address, progress=progress,
         )  # fmt: skip
-    for path, reason in done.skipped:
-        warn(f"skipped: {path}: {reason}")
-    outcome = done.outcome
+    return {
+        "data_set": masked(output),
+        "images": done.outcome.rows,
+        "parts": len(done.outcome.receipts),
+        "views": views,
+        "dim": done.origin.dim,
+        "classes": list(done.classes),
+        "encoder": done.origin.spec,
+        "computed": done.outcome.rows - done.outcome.reused,
+        "reused": done.outcome.reused,
+        "skipped": tell_skipped(done.skipped),
+        "ignored": done.ignored,
+        "workers": done.outcome.workers,
+        "batch_size": done.batch,
+    }
+
+
+def _tell(about: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(
-            {
-                "data_set": masked(output),
-                "images": outcome.rows,
-                "parts": len(outcome.receipts),
-                "views": views,
-                "dim": done.origin.dim,
-                "classes": list(done.classes),
-                "encoder": done.origin.spec,
-                "computed": outcome.rows - outcome.reused,
-                "reused": outcome.reused,
-                "skipped": [{"path": path, "reason": reason} for path, reason in done.skipped],
-                "ignored": done.ignored,
-                "workers": outcome.workers,
-                "batch_size": done.batch,
-            }
-        )
+        show_json(about)
         return
+    place, *_ = about.values()
+    parts = f" in {about['parts']} parts" if "parts" in about else ""
+    workers = f" by {about['workers']} workers" if "workers" in about else ""
     say(
-        f"[bold]{{}}[/]: {outcome.rows} images of {len(done.classes)} classes in {len(outcome.receipts)} parts, "
-        f"{done.origin.dim} dimensions, {outcome.rows - outcome.reused} computed now by {outcome.workers} workers, "
-        f"{outcome.reused} reused, {len(done.skipped)} skipped",
-        masked(output),
+        f"[bold]{{}}[/]: {about['images']} images of {len(about['classes'])} classes{parts}, {about['dim']} "
+        f"dimensions, {about['computed']} computed now{workers}, {about['reused']} reused, {len(about['skipped'])} "
+        f"skipped",
+        place,
     )

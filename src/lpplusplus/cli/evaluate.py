@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .options import (
-    AllowNetwork,
-    Errors,
-    Json,
-    Model,
-    OnError,
-    OtherSpec,
-    Report,
-    check_report,
-    check_writable,
-    report_skipped,
-)
+from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
+from .options import AS_TRAINED, Errors, Json, Model, OnError, Opening, Report
+from .outputs import check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
     from ..images.evaluation import Scores
@@ -36,8 +26,7 @@ def evaluate(
         typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
     ] = None,
     report: Report = None,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:
@@ -49,19 +38,15 @@ def evaluate(
     lpp evaluate birds.lpp test/ --report birds.html
     lpp evaluate birds.lpp test/ --plots plots/
     """
-    if report is not None:
-        check_report(report)
+    check_report(report)
     if plots is not None and plots.exists() and not plots.is_dir():
         raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
     if plots is not None:
         check_writable(plots, "--plots")
-    from ..images.classifier import ImageClassifier
-
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
-    with bar("Evaluating") as progress:
-        clf.progress = progress
+    clf = opening.open(model, on_error)
+    with bar("Evaluating") as clf.progress:
         found = clf.embed(source, labels=True)
-    skipped = report_skipped(found.skipped)
+    skipped = tell_skipped(found.skipped)
     result = clf.evaluate(found)
     if result.trained_on:
         from ..images.words import seen_before
@@ -73,9 +58,7 @@ def evaluate(
 
         plots.mkdir(parents=True, exist_ok=True)
         files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
-    if report is not None:
-        with bar("Making the report") as progress:
-            clf.report(report, found, progress=progress)
+    make_report(clf, report, found)
     if as_json:
         where = {"plots": [str(file) for file in files], "report": report and str(report)}
         show_json({**result.as_dict(), "skipped": skipped, **where})
@@ -83,8 +66,7 @@ def evaluate(
     tell(result)
     for file in files:
         say("written: [bold]{}[/]", file)
-    if report is not None:
-        say("written: [bold]{}[/]; open it in a browser", report)
+    tell_report(report)
 
 
 def tell(result: "Scores") -> None:

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json, warn
-from .options import AllowNetwork, Json, Model, OtherSpec, check_writable, need
+from .options import AS_TRAINED, Json, Model, Opening, need
+from .outputs import check_file, has_mark
 
 
 def export(
@@ -21,8 +22,7 @@ def export(
     programs: Annotated[
         bool, typer.Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
     ] = True,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.
@@ -38,7 +38,10 @@ def export(
     """
     need("export", "onnx")
     wanted = [output.with_suffix(suffix) for suffix in (".py", ".html")] if programs and not head_only else []
-    _check(output, wanted)
+    ours = has_mark(b"lpplusplus")
+    check_file(output, "-o", "an export", ours, [".onnx"])
+    for path in wanted:
+        check_file(path, "-o", "an export", ours)
     from .._core.model_file import load
     from ..deploy.export.programs import write_programs
     from ..deploy.export.write import export_onnx
@@ -46,7 +49,7 @@ def export(
 
     method = load(model)
     images = "images" in method.metadata_
-    clf = ImageClassifier.load(model, encoder=encoder, allow_network=allow_network) if images else method
+    clf = opening.open(model) if images else method
     with bar("Exporting") as progress:
         made = export_onnx(clf, output, head_only=head_only, int8=int8, progress=progress)
     if made.why_head_only and not head_only:
@@ -82,25 +85,3 @@ def export(
         program, page = written[1:]
         say("beside it: [bold]{}[/] (python {} photo.jpg) and [bold]{}[/] (a page; it needs onnxruntime-web beside it)",
             program, program, page)  # fmt: skip
-
-
-def _check(output: Path, beside: list[Path]) -> None:
-    """Refuse files that cannot be written, or that are there and not ours."""
-    problem = None
-    if output.suffix.lower() != ".onnx":
-        problem = f"{output} does not end in .onnx: name a file such as {output.with_suffix('.onnx')}."
-    elif not output.parent.is_dir():
-        problem = f"the folder {output.parent} does not exist: make it first."
-    for path in (output, *beside):
-        if problem is None and path.exists() and not _is_ours(path):
-            problem = f"{path} is there already and is not an export: name another file, or remove it first."
-    if problem is not None:
-        raise typer.BadParameter(problem, param_hint="-o")
-    check_writable(output.parent, "-o")
-
-
-def _is_ours(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return b"lpplusplus" in file.read(1000)

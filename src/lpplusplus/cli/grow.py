@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import bar, say, show_json
-from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_output, report_skipped
+from .console import bar, say, show_json, tell_skipped
+from .options import AS_TRAINED, Errors, Json, Model, NewModel, OnError, Opening, Seed, Shots, Store
+from .outputs import check_model
 from .train import checked, tell
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ Output = Annotated[
 class _Change:
     """A classifier to be changed, and where it goes. The old file stays whole until the new one is."""
 
-    def __init__(self, model: Path, output: Path | None, inputs: list[Path], **options: Any) -> None:
-        from ..images.classifier import ImageClassifier
-
+    def __init__(
+        self, model: Path, output: Path | None, inputs: list[Path], opening: Opening, on_error: OnError = OnError.stop
+    ) -> None:
         self.output = model if output is None else output
-        check_output(self.output, inputs)
+        check_model(self.output, inputs)
         self.model, self.seen = model, _state(model)
-        self.clf = ImageClassifier.load(model, **options)
+        self.clf = opening.open(model, on_error)
         self.before = len(getattr(self.clf, "support_", ()))
 
     def done(self, as_json: bool, skipped: list[dict[str, Any]], **more: Any) -> None:
@@ -75,13 +76,10 @@ def add(
         Path | None,
         typer.Option("--classes", help="File with names of the classes in SOURCE, one per line; or label, tab, name."),
     ] = None,
-    shots: Annotated[
-        int | None, typer.Option("--shots", min=1, help="Take this many images per class; by default all.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
-    store: Annotated[Path | None, typer.Option("--store", help="Keep the embeddings in this feature store.")] = None,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    shots: Shots = None,
+    seed: Seed = 0,
+    store: Store = None,
+    opening: Opening = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -97,14 +95,15 @@ def add(
     """
     from ..images.sources.class_names import read_class_names
 
-    change = _Change(model, output, [source], encoder=encoder, on_error=on_error.value, allow_network=allow_network)
+    change = _Change(model, output, [source], opening, on_error)
     clf = change.clf
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
-        names = None if classes is None else read_class_names(classes)
-        clf.add(source, names=names, shots=shots, seed=seed, store=store)
+        clf.add(
+            source, names=None if classes is None else read_class_names(classes), shots=shots, seed=seed, store=store
+        )
     added = len(clf.support_) - change.before
-    change.done(as_json, report_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
+    change.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
     if not as_json:
         say("{} photos added; {} of those given were there already.", added, clf.repeated_)
 
@@ -132,7 +131,7 @@ def remove(
     """
     if not classes and not photos:
         raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
-    change = _Change(model, output, [])
+    change = _Change(model, output, [], AS_TRAINED)
     change.clf.remove(classes or (), photos=photos or ())
     change.done(as_json, [], removed=change.before - len(change.clf.support_))
     if not as_json:
@@ -148,8 +147,7 @@ def rename(
         typer.Option("--name", help="What prompts call it.", show_default="the new label in plain words"),
     ] = None,
     output: Output = None,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Give a class another label, and other words in its prompt. Trains again, for the words matter.
@@ -159,7 +157,7 @@ def rename(
     lpp rename birds.lpp robin european_robin
     lpp rename birds.lpp crane crane --name "crane, a tall bird"
     """
-    change = _Change(model, output, [], encoder=encoder, allow_network=allow_network)
+    change = _Change(model, output, [], opening)
     change.clf.rename(old, new, name=name)
     change.done(as_json, [])
 
@@ -167,9 +165,8 @@ def rename(
 def merge(
     first: Model,
     second: Annotated[Path, typer.Argument(help="Another, made with the same encoder.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for the new classifier.", show_default=False)],
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    output: NewModel,
+    opening: Opening = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Make one classifier of two: all classes, all photos. Settings and names are those of the first.
@@ -180,6 +177,6 @@ def merge(
     """
     from ..images.classifier import ImageClassifier
 
-    change = _Change(first, output, [second], encoder=encoder, allow_network=allow_network)
+    change = _Change(first, output, [second], opening)
     change.clf.merge(ImageClassifier.load(second))
     change.done(as_json, [], repeated=change.clf.repeated_)

@@ -1,13 +1,13 @@
 """`lpp push` and `lpp pull`: classifiers on the Hugging Face hub."""
 
 import shutil
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .console import bar, remark, say, show_json
-from .options import Json, Model, check_output
+from .options import Json, Model, NewModel
+from .outputs import check_model
 
 Repository = Annotated[str, typer.Argument(help="Repository on the hub, such as me/birds.", show_default=False)]
 
@@ -55,7 +55,7 @@ def push(
 
 def pull(
     repository: Repository,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
+    output: NewModel,
     revision: Annotated[
         str | None, typer.Option("--revision", help="Branch, tag or commit.", show_default="main")
     ] = None,
@@ -68,7 +68,7 @@ def pull(
     lpp pull me/birds -o birds.lpp
     lpp pull me/birds -o birds.lpp --revision v2
     """
-    check_output(output)
+    check_model(output)
     from .._core.files import atomic_write
     from .._core.model_file import load
     from ..images.hub import fetch

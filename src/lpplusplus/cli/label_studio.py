@@ -1,16 +1,14 @@
 """`lpp label-studio`: a machine-learning backend that learns while people label."""
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .console import remark, say, show_json, warn
-from .options import Json, Spec, check_output, need
-from .serve import is_local
-
-MEGABYTE = 2**20
+from .options import Host, Json, MaxImage, Port, Spec, need
+from .outputs import check_model
+from .serve import MEGABYTE, is_local, run_logged
 
 
 def label_studio(
@@ -29,9 +27,9 @@ def label_studio(
     template: Annotated[str, typer.Option("--template", "-t", help="Sentence with {} for the class name.")] = (
         "a photo of a {}."
     ),
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all networks.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")] = 9090,
-    max_image: Annotated[int, typer.Option("--max-image", min=1, help="Megabytes of an image.")] = 20,
+    host: Host = "127.0.0.1",
+    port: Port = 9090,
+    max_image: MaxImage = 20,
     as_json: Json = False,
 ) -> None:
     """Suggest labels in Label Studio, and learn from every annotation.
@@ -45,11 +43,11 @@ def label_studio(
     lpp label-studio birds.lpp --token-file token --files photos/ -e clip
     """
     need("serve", "fastapi", "uvicorn")
-    check_output(output)
+    check_model(output)
     from ..deploy.label_studio.app import make_backend
     from ..deploy.label_studio.learner import Learner
     from ..deploy.label_studio.photos import Photos
-    from ..deploy.service.server import address_of, listen, run
+    from ..deploy.service.server import address_of, listen
     from ..deploy.service.settings import read_token
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..encoders.class_text import check_templates
@@ -68,8 +66,6 @@ def label_studio(
         warn("there is no token for Label Studio: uploaded images cannot be read, nor earlier annotations.")
     if password is None and not is_local(host):
         warn(f"everybody who can reach {address} may ask and teach: set LPP_SERVE_TOKEN.")
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("lpplusplus").setLevel(logging.INFO)
 
     def ready() -> None:
         if as_json:
@@ -77,5 +73,5 @@ def label_studio(
         else:
             say("[bold]{}[/] is the backend for {}: add it under Settings, Model; Ctrl-C stops it", address, url)
 
-    run(make_backend(learner, password, local=is_local(host)), sock, ready)
+    run_logged(make_backend(learner, password, local=is_local(host)), sock, ready)
     remark(f"stopped; {output} has what was learned." if output.exists() else "stopped.")

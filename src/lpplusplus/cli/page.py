@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .console import remark, say, show_json
-from .options import Json, need
+from .options import Json, Port, need
 from .serve import is_local
 
 
@@ -17,7 +17,7 @@ def app(
         Path, typer.Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
     ] = Path("my-photos"),
     host: Annotated[str, typer.Option("--host", help="Address to listen on; another needs --password.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")] = 0,
+    port: Port = 0,
     password: Annotated[
         str | None,
         typer.Option(

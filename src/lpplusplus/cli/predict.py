@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from .console import add_row, bar, out, percent, say, show_json, table, warn
-from .options import (
-    AllowNetwork,
-    ByEngine,
-    Engine,
-    Json,
-    Model,
-    On,
-    OnError,
-    OtherSpec,
-    RayAddress,
-    WorkerCpus,
-    WorkerGpus,
-    Workers,
-    refuse_stopping,
-    report_skipped,
-)
+from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
+from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, Model, OnError, Opening, Where
 
 if TYPE_CHECKING:
-    from ..cluster.slots import Slots
     from ..images.answering import Question
 
 LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
@@ -66,17 +50,12 @@ def predict(
         Path | None,
         typer.Option("--other-names", help="Text file with names of other things, one per line, to help --none."),
     ] = None,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     on_error: ByEngine = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
     ] = None,
-    engine: On = Engine.local,
-    ray_address: RayAddress = None,
-    workers: Workers = None,
-    worker_cpus: WorkerCpus = 1,
-    worker_gpus: WorkerGpus = 0,
+    where: Where = HERE,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none.")
@@ -98,25 +77,20 @@ def predict(
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
     others = _names(other_names, none)
     from ..images.answering import Question, answers
-    from ..images.classifier import ImageClassifier
     from ..images.parquet.addresses import is_address
 
     question = Question(top, sets, none, tuple(others))
-    if engine is Engine.ray or output is not None:
-        from ..cluster.slots import Slots
-
-        slots = Slots(worker_cpus, worker_gpus, workers)
-        refuse_stopping(on_error)
-        _on_ray(model, images, output, engine, question, encoder, allow_network, slots, ray_address, as_json)
+    if where.engine is Engine.ray or output is not None:
+        if where.engine is not Engine.ray or output is None or len(images) != 1:
+            raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
+        _on_ray(model, images[0], output, question, opening, on_error, where, as_json)
         return
-    reaction = on_error or OnError.stop
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=reaction.value, allow_network=allow_network)
+    clf = opening.open(model, on_error or OnError.stop)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
-    with bar("Classifying") as progress:
-        clf.progress = progress
+    with bar("Classifying") as clf.progress:
         found = clf.embed(images[0] if single else images)
         told = answers(clf, found, question)
-    skipped = report_skipped(found.skipped)
+    skipped = tell_skipped(found.skipped)
     if as_json:
         show_json({"predictions": told, "skipped": skipped})
     elif as_csv:
@@ -128,40 +102,27 @@ def predict(
 
 def _on_ray(
     model: Path,
-    images: list[Path],
-    output: Path | None,
-    engine: Engine,
+    source: Path,
+    output: Path,
     question: "Question",
-    encoder: str | None,
-    allow_network: bool,
-    slots: "Slots",
-    address: str | None,
+    opening: Opening,
+    on_error: OnError | None,
+    where: Where,
     as_json: bool,
 ) -> None:
-    if engine is not Engine.ray or output is None or len(images) != 1:
-        raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
+    slots = where.slots(on_error)
     from ..cluster.predict import predict_on_ray
     from ..images.parquet.addresses import masked, spelled
 
     with bar("Classifying on Ray") as progress:
-        outcome, skipped = predict_on_ray(
-            model, spelled(images[0]), spelled(output), question, encoder=encoder, allow_network=allow_network,
-            slots=slots, address=address, progress=progress,
+        outcome, left_out = predict_on_ray(
+            model, spelled(source), spelled(output), question, encoder=opening.encoder,
+            allow_network=opening.allow_network, slots=slots, address=where.ray_address, progress=progress,
         )  # fmt: skip
-    for path, reason in skipped:
-        warn(f"skipped: {path}: {reason}")
+    skipped = tell_skipped(left_out)
     if as_json:
-        listed = [{"path": path, "reason": reason} for path, reason in skipped]
-        parts = len(outcome.receipts)
-        show_json(
-            {
-                "answers": masked(output),
-                "images": outcome.rows,
-                "parts": parts,
-                "reused": outcome.reused,
-                "skipped": listed,
-            }
-        )
+        counts = {"images": outcome.rows, "parts": len(outcome.receipts), "reused": outcome.reused}
+        show_json({"answers": masked(output), **counts, "skipped": skipped})
         return
     say(
         f"[bold]{{}}[/]: answers for {outcome.rows} images, {outcome.reused} of them there already, {len(skipped)} "

@@ -2,13 +2,18 @@
 
 import ipaddress
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from socket import socket
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import remark, say, show_json, warn
-from .options import AllowNetwork, Json, OtherSpec, need
+from .options import AS_TRAINED, Host, Json, MaxImage, Opening, Port, need
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 MEGABYTE = 2**20
 
@@ -18,8 +23,8 @@ def serve(
         list[Path],
         typer.Argument(help="Classifiers that `lpp train` wrote; each is called after its file.", show_default=False),
     ],
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all networks.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -28,7 +33,7 @@ def serve(
             show_default="$LPP_SERVE_TOKEN, if set",
         ),
     ] = None,
-    max_image: Annotated[int, typer.Option("--max-image", min=1, help="Megabytes of an image.")] = 20,
+    max_image: MaxImage = 20,
     max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Million pixels of an image.")] = 50,
     max_request: Annotated[int, typer.Option("--max-request", min=1, help="Megabytes of a request.")] = 64,
     max_images: Annotated[int, typer.Option("--max-images", min=1, help="Images in a request.")] = 64,
@@ -36,8 +41,7 @@ def serve(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds until a request must be answered.")
     ] = 30,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP: POST /predict with images; GET /classes, /health, /metrics and /openapi.json.
@@ -53,7 +57,7 @@ def serve(
     """
     need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
     from ..deploy.service.app import make_app
-    from ..deploy.service.server import address_of, listen, run, warm_up
+    from ..deploy.service.server import address_of, listen, warm_up
     from ..deploy.service.settings import Settings, read_token
     from ..deploy.service.shelf import Shelf
 
@@ -68,14 +72,12 @@ def serve(
         token=read_token(token_file),
         local=local,
     )
-    shelf = Shelf(models, encoder=encoder, allow_network=allow_network)
+    shelf = Shelf(models, encoder=opening.encoder, allow_network=opening.allow_network)
     warm_up(shelf)
     sock = listen(host, port)
     address, names = address_of(sock), [model.name for model in shelf.models]
     if settings.token is None and not local:
         warn(f"everybody who can reach {address} may ask: set LPP_SERVE_TOKEN or --token-file.")
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("lpplusplus").setLevel(logging.INFO)
 
     def ready() -> None:
         if as_json:
@@ -83,8 +85,17 @@ def serve(
         else:
             say("[bold]{}[/] answers for {}; Ctrl-C stops it", address, ", ".join(names))
 
-    run(make_app(shelf, settings), sock, ready)
+    run_logged(make_app(shelf, settings), sock, ready)
     remark("stopped; every request under way was answered.")
+
+
+def run_logged(app: "ASGIApp", sock: socket, ready: Callable[[], None]) -> None:
+    """Serve until Ctrl-C or SIGTERM; the log, on standard error, has what is worth knowing."""
+    from ..deploy.service.server import run
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("lpplusplus").setLevel(logging.INFO)
+    run(app, sock, ready)
 
 
 def is_local(host: str) -> bool:

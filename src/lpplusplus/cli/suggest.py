@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import add_row, bar, out, percent, say, show_json, table
-from .options import AllowNetwork, Errors, Json, Model, OnError, OtherSpec, check_writable, report_skipped
+from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
+from .options import AS_TRAINED, Errors, Json, Model, OnError, Opening
+from .outputs import check_new_folder, check_writable
 
 if TYPE_CHECKING:
     from ..images.suggesting import Suggestion
@@ -24,8 +25,7 @@ def suggest(
         Path | None,
         typer.Option("--copy", help="Copy them to this new folder, in a folder per guess, for you to correct."),
     ] = None,
-    encoder: OtherSpec = None,
-    allow_network: AllowNetwork = False,
+    opening: Opening = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:
@@ -39,16 +39,12 @@ def suggest(
     lpp suggest birds.lpp unlabelled/ --copy to_label/
     """
     if copy is not None:
-        if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
-            raise typer.BadParameter(f"{copy} is there already, and not empty: name a new folder.", param_hint="--copy")
+        check_new_folder(copy, "--copy")
         check_writable(copy, "--copy")
-    from ..images.classifier import ImageClassifier
-
-    clf = ImageClassifier.load(model, encoder=encoder, on_error=on_error.value, allow_network=allow_network)
-    with bar("Embedding") as progress:
-        clf.progress = progress
+    clf = opening.open(model, on_error)
+    with bar("Embedding") as clf.progress:
         found = clf.embed(source)
-    skipped = report_skipped(found.skipped)
+    skipped = tell_skipped(found.skipped)
     chosen = clf.suggest(found, count)
     copied: list[str] = []
     if copy is not None:

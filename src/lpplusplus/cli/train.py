@@ -9,21 +9,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import add_row, bar, in_words, out, percent, remark, say, show_json, table, warn
+from .console import (
+    add_row,
+    bar,
+    in_words,
+    out,
+    percent,
+    remark,
+    say,
+    show_json,
+    table,
+    tell_left_aside,
+    tell_skipped,
+    warn,
+)  # fmt: skip
 from .options import (
     AllowNetwork,
+    Classes,
     Errors,
     Json,
+    NewModel,
     OnError,
     Report,
+    Seed,
+    Shots,
     Spec,
+    Store,
     Views,
-    check_output,
-    check_report,
-    check_store,
-    report_left_aside,
-    report_skipped,
-)
+)  # fmt: skip
+from .outputs import check_model, check_report, check_store, make_report, tell_report
 
 if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
@@ -52,7 +66,7 @@ def train(
             help="Folder per class, .zip, manifest, feature store, .parquet, .npz or .safetensors.", show_default=False
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)],
+    output: NewModel,
     encoder: Spec = None,
     template: Annotated[
         list[str] | None,
@@ -63,10 +77,7 @@ def train(
             f'a subject: {SUBJECTS}. By default "a photo of a {{}}."',
         ),
     ] = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option("--classes", help="File with class names, one per line; or label, tab, name."),
-    ] = None,
+    classes: Classes = None,
     val: Annotated[
         Path | None,
         typer.Option("--val", help="Validation images, of any kind that SOURCE can be. Not needed."),
@@ -75,17 +86,11 @@ def train(
         Path | None,
         typer.Option("--unlabelled", help="More images, without labels; used only if held-out images gain by it."),
     ] = None,
-    shots: Annotated[
-        int | None,
-        typer.Option("--shots", min=1, help="Train on this many images per class; by default on all."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")] = 0,
+    shots: Shots = None,
+    seed: Seed = 0,
     report: Report = None,
     views: Views = 0,
-    store: Annotated[
-        Path | None,
-        typer.Option("--store", help="Keep the embeddings in this feature store."),
-    ] = None,
+    store: Store = None,
     method: Annotated[
         str,
         typer.Option(
@@ -120,9 +125,8 @@ def train(
     lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
     """
     kind = _method(method)
-    check_output(output, [path for path in (source, val, classes, unlabelled) if path is not None])
-    if report is not None:
-        check_report(report, output)
+    check_model(output, [path for path in (source, val, classes, unlabelled) if path is not None])
+    check_report(report, output)
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
@@ -147,13 +151,17 @@ def train(
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,
                 unlabelled=unlabelled)  # fmt: skip
     if store is not None:
-        report_left_aside(clf.support_.left_aside, store)
-    skipped = report_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
+        tell_left_aside(clf.support_.left_aside, store)
+    skipped = tell_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
     insight = checked(clf)
     clf.save(output, support=support)
-    _after_saving(clf, output, support, report)
+    if not support:
+        remark(
+            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
+        )
+    make_report(clf, report)
     if as_json:
         where = {"report": report and str(report)}
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
@@ -161,23 +169,12 @@ def train(
     tell(clf, insight, output, to_tell)
     if unlabelled is not None:
         _tell_unlabelled(clf.classifier_.n_unlabelled_)
-    if report is not None:
-        say("written: [bold]{}[/]; open it in a browser", report)
+    tell_report(report)
 
 
 def _tell_unlabelled(used: int) -> None:
     gained = f"{used} of them look like these classes, and held-out images gained by them"
     say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
-
-
-def _after_saving(clf: ImageClassifier, output: Path, support: bool, report: Path | None) -> None:
-    if not support:
-        remark(
-            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
-        )
-    if report is not None:
-        with bar("Making the report") as progress:
-            clf.report(report, progress=progress)
 
 
 def _method(name: str) -> type[FewShotClassifier]:
