@@ -504,7 +504,8 @@ def test_wrong_command_lines(trained, photos, work):
     assert (work / "script.py").read_text() == "print(1)"
     assert "choose one of --json and --csv" in usage("predict", model, photos, "--json", "--csv")
     assert "name a single folder, or images" in usage("predict", model, photos, work / "test")
-    assert re.search(r"equal to 1|x>=1", usage("train", photos, "-o", work / "x.lpp", "--shots", "0"))  # As the version of click says it.
+    wrong = usage("train", photos, "-o", work / "x.lpp", "--shots", "0")
+    assert re.search(r"equal to 1|x>=1", wrong)  # As the version of click says it.
 
 
 def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp_path):
