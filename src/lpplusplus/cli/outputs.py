@@ -80,7 +80,7 @@ def has_mark(mark: bytes) -> Callable[[Path], bool]:
 def check_new_folder(folder: Path, option: str) -> None:
     """Refuse a folder that is there and not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        _refuse(f"{folder} is there already: name a new or empty folder.", option)
+        _refuse(f"{folder} is there already, and not empty: name a new or empty folder.", option)
 
 
 def check_writable(folder: Path, option: str) -> None:

@@ -1,6 +1,5 @@
 """From a folder of images to a trained, saved classifier, with any encoder."""
 
-import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ from sklearn.base import clone
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
 from .._core.files import atomic_write
-from .._core.model_file import ModelFormatError, load
 from .._core.progress import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
@@ -21,25 +19,21 @@ from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
 from .checking import Check, check
 from .doubts import Doubts
-from .embeddings import DIGEST, Embeddings, Origin
+from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
 from .growing import Growing
 from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
-from .lesson import Lesson, kept_in
+from .lesson import Lesson
+from .saved import description, read_saved
+from .sharing import Sharing
 from .suggesting import Suggestion, suggestions
-from .words import short
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
-_SAVED = ("spec", "fingerprint", "preprocessing", "dim")
-"""What a saved classifier keeps of its `Origin`."""
-MOST_DIGESTS = 100_000
-"""Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
 
-
-class ImageClassifier(Doubts, Growing):
+class ImageClassifier(Doubts, Growing, Sharing):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -166,7 +160,6 @@ class ImageClassifier(Doubts, Growing):
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
-        options: dict[str, Any] = {"on_error": self.on_error, "progress": self.progress}
         support = gather(
             source,
             lambda: self._open(where),
@@ -178,38 +171,23 @@ class ImageClassifier(Doubts, Growing):
             seed=seed,
             views=int(self.views),
             store=store,
-            **options,
+            on_error=self.on_error,
+            progress=self.progress,
         )
         if self.encoder is None and support.origin is not None:
             where = support.origin.spec
             if where != DEFAULT_ENCODER:
                 self._named_by[where] = called(source)
-        validation = None
-        if val is not None:
-            validation = gather(
-                val,
-                lambda: self._encoder_of(support.origin, where),
-                like=support.origin,
-                whose=called(source),
-                y=y_val,
-                part="val",
-                **options,
-            )
+        like = (support.origin, where)
+        validation = None if val is None else self._gather(val, *like, whose=called(source), y=y_val, part="val")
         method = LPPlusPlus() if self.method is None else self.method
         free = None
         if unlabelled is not None:
             if not isinstance(method, LPPlusPlus):
                 raise SourceError(f"{type(method).__name__} learns from labelled images only: leave out unlabelled.")
-            found = gather(
-                unlabelled,
-                lambda: self._encoder_of(support.origin, where),
-                like=support.origin,
-                whose=called(source),
-                labels=False,
-                **options,
+            free = (
+                self._gather(unlabelled, *like, whose=called(source), labels=False).without({*support.digests()}).rows
             )
-            there = set(support.digests())
-            free = found.subset([row for row, digest in enumerate(found.digests()) if digest not in there]).rows
         text = class_text(support, lambda: self._open(where), templates)
         self._learn(Lesson(support, validation, text, free if free is not None and len(free) else None), method)
         self.classes_ = _as_given(self.classifier_.classes_, y)
@@ -218,18 +196,23 @@ class ImageClassifier(Doubts, Growing):
 
     def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
         """Train, and set all that follows from the photos and names."""
-        support, validation, text = lesson.support, lesson.validation, lesson.text
+        support, validation = lesson.support, lesson.validation
         extra: dict[str, Any] = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
         if lesson.unlabelled is not None:
             extra["unlabelled"] = lesson.unlabelled
-        model = clone(method).fit(support.X, support.labels, text=text, classes=list(support.classes), **extra)
+        model = clone(method).fit(support.X, support.labels, text=lesson.text, classes=list(support.classes), **extra)
         self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
-        self.origin_, self.support_, self.validation_ = support.origin, support, validation
-        self.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
-        self._text, self._views, self._unlabelled = text, support.views, lesson.unlabelled
-        self._seen = frozenset(support.digests())
+        self.origin_, self._views, self._seen = support.origin, support.views, frozenset(support.digests())
+        self._keep(lesson)
         for about_the_one_before in ("insight_", "held_out_"):
             vars(self).pop(about_the_one_before, None)
+
+    def _keep(self, lesson: Lesson) -> None:
+        """Set what it was trained on."""
+        self.support_, self.validation_, self._text = lesson.support, lesson.validation, lesson.text
+        several = lesson.text is not None and lesson.text.ndim == 3
+        self.class_text_ = check_text(lesson.text)[0] if several else lesson.text
+        self._unlabelled = lesson.unlabelled
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
@@ -239,14 +222,18 @@ class ImageClassifier(Doubts, Growing):
         )
         return self.insight_
 
+    def _look_once(self, progress: Progress | None) -> None:
+        """`look_into`, unless it was called since training."""
+        if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
+            self.look_into(progress)
+
     def check(self, progress: Progress | None = None) -> Check:
         """Have I enough photos? What `look_into` finds, duplicates, and what to expect with 2 and 4 times as many.
 
         Works on a trained and on a loaded classifier.
         """
         lesson = self._lesson()
-        if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
-            self.look_into(progress)
+        self._look_once(progress)
         return check(self.classifier_, lesson, self.insight_, self.held_out_)
 
     def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
@@ -263,16 +250,16 @@ class ImageClassifier(Doubts, Growing):
             How many.
         """
         found = images if isinstance(images, Embeddings) else self.embed(images)
-        fresh = found.subset([row for row, digest in enumerate(found.digests()) if digest not in self._seen])
+        fresh = found.without(self._seen)
         if not len(fresh):
             return []
         labels = [str(label) for label in self.classes_.tolist()]
+        rows, there = np.empty((0, fresh.X.shape[2]), np.float32), np.empty(0, np.intp)
         if hasattr(self, "support_"):
             assert self.support_.labels is not None
+            rows = self.support_.rows
             there = np.array([labels.index(label) for label in self.support_.labels.tolist()], np.intp)
-            return suggestions(fresh, self.probabilities(fresh), labels, self.support_.rows, there, count)
-        none = np.empty((0, fresh.X.shape[2]), np.float32)
-        return suggestions(fresh, self.probabilities(fresh), labels, none, np.empty(0, np.intp), count)
+        return suggestions(fresh, self.probabilities(fresh), labels, rows, there, count)
 
     def report(
         self,
@@ -303,8 +290,7 @@ class ImageClassifier(Doubts, Growing):
             answers = self.answers(source, y)
             page = evaluation_page(self, answers, answers.scores(self.trained_on(answers.images)), progress)
         else:
-            if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
-                self.look_into(progress)
+            self._look_once(progress)
             page = training_page(self, self.insight_, self.held_out_, progress)
         if path is not None:
             with atomic_write(path) as file:
@@ -350,15 +336,7 @@ class ImageClassifier(Doubts, Growing):
             Whether labels are needed; they are where `y` is given.
         """
         self._check_fitted()
-        return gather(
-            images,
-            lambda: self._encoder_of(self.origin_, self._where),
-            like=self.origin_,
-            y=y,
-            labels=labels or y is not None,
-            on_error=self.on_error,
-            progress=self.progress,
-        )
+        return self._gather(images, self.origin_, self._where, y=y, labels=labels or y is not None)
 
     def open_encoder(self) -> Encoder:
         """The encoder that this classifier was trained with, opened; another model by its name is refused."""
@@ -413,97 +391,7 @@ class ImageClassifier(Doubts, Growing):
         """
         self._check_fitted()
         support = support and hasattr(self, "support_")
-        self.classifier_.save(path, metadata=self._metadata(support), support=support)
-
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool | None = None,
-        branch: str | None = None,
-        message: str = "Upload a classifier of lpplusplus",
-        card: bool = True,
-        token: str | None = None,
-    ) -> str:
-        """Upload it to the Hugging Face hub, with a model card of what training found; returns the commit's address.
-
-        Of the paths of images that training noticed, only the last two parts go along. The embeddings of the photos
-        stay here, so what is fetched cannot be changed by `add` and the like.
-
-        Parameters
-        ----------
-        repo_id
-            Repository, such as "me/birds". It is made if there is none.
-        private, branch, message, token
-            As huggingface_hub has them. The token is by default that of `hf auth login`.
-        card
-            Whether to write the model card, README.md, over what is there.
-        """
-        from .hub import push
-
-        self._check_fitted()
-        model = copy.copy(self.classifier_)
-        model.metadata_ = self._metadata()
-        options = {"private": private, "branch": branch, "commit_message": message, "token": token}
-        return push(model, repo_id, ignore_patterns=None if card else ["README.md"], **options)
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        name: str | os.PathLike[str],
-        *,
-        revision: str | None = None,
-        token: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        encoder: str | Encoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-        progress: Progress | None = None,
-        allow_network: bool = False,
-    ) -> "ImageClassifier":
-        """Load a classifier from the Hugging Face hub, or from a folder that is like a repository.
-
-        Parameters
-        ----------
-        name
-            Repository, such as "me/birds", or a folder.
-        revision, token, cache_dir, local_files_only
-            As huggingface_hub has them.
-        encoder, on_error, progress, allow_network
-            As in `load`. Nothing that was downloaded decides about them.
-        """
-        from .hub import fetch
-
-        path = fetch(
-            os.fspath(name), revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
-        )
-        return cls.load(path, encoder=encoder, on_error=on_error, progress=progress, allow_network=allow_network)
-
-    def _metadata(self, support: bool = False) -> dict[str, Any]:
-        """What a file keeps beside the method; with `support`, also of its photos.
-
-        Of a loaded classifier, what was found out when it was trained.
-        """
-        photos: dict[str, Any] = {"trained_on": b"".join(sorted(self._seen)[:MOST_DIGESTS]).hex()}
-        if support:
-            held = () if self.validation_ is None else self.validation_.paths
-            photos = {
-                "trained_on": b"".join(self.support_.digests()).hex(),
-                "photos": [short(path) for path in self.support_.paths],
-                "validated_on": [short(path) for path in held],
-            }
-        found = self.insight_.as_dict() if hasattr(self, "insight_") else None
-        return {
-            "images": {
-                "encoder": self.origin_ and {name: getattr(self.origin_, name) for name in _SAVED},
-                "templates": list(self._prompts),
-                "names": list(self.names_),
-                "numbers": self.classes_.dtype.kind in "iu",
-                "views": self._views,
-                **photos,
-            },
-            "insight": found or getattr(self.classifier_, "metadata_", {}).get("insight"),
-        }
+        self.classifier_.save(path, metadata=description(self, support=support), support=support)
 
     @classmethod
     def load(
@@ -526,43 +414,23 @@ class ImageClassifier(Doubts, Growing):
         on_error, progress, allow_network
             As in the constructor.
         """
-        model = load(path)
-        try:
-            about = model.metadata_["images"]
-            names, templates, made = tuple(about["names"]), about["templates"], about["encoder"]
-            views = int(about["views"])
-            origin = None if made is None else Origin.read({**made, "views": views})
-            if len(names) != len(model.classes_) or not all(isinstance(name, str) for name in names):
-                raise ValueError("names are not those of the classes")
-            prompts = check_templates(templates)
-            classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
-            seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
-            kept = kept_in(vars(model).get("given_"), [str(one) for one in classes], names, origin, seen, about)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelFormatError(
-                f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
-            ) from error
-        named_by: dict[str, str] = {}
-        if encoder is None and origin is not None:
-            encoder = origin.spec
-            named_by = {encoder: os.fspath(path)}
+        saved = read_saved(path)
         loaded = cls(
-            encoder,
-            template=templates,
-            views=views,
+            saved.origin.spec if encoder is None and saved.origin is not None else encoder,
+            template=list(saved.templates),
+            views=saved.views,
             on_error=on_error,
             progress=progress,
             allow_network=allow_network,
         )
-        loaded._named_by = named_by
-        loaded.classifier_, loaded.classes_, loaded.names_, loaded.origin_ = model, classes, names, origin
-        loaded._where = DEFAULT_ENCODER if encoder is None else encoder
-        loaded._prompts, loaded._views = prompts, views
-        loaded._seen = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
-        if kept is not None:
-            loaded.support_, loaded.validation_, text = kept.support, kept.validation, kept.text
-            loaded._text, loaded._unlabelled = text, kept.unlabelled
-            loaded.class_text_ = text if text is None or text.ndim == 2 else check_text(text)[0]
+        if encoder is None and saved.origin is not None:
+            loaded._named_by = {saved.origin.spec: os.fspath(path)}
+        loaded.classifier_, loaded.classes_, loaded.names_ = saved.method, saved.classes, saved.names
+        loaded.origin_, loaded._views, loaded._seen = saved.origin, saved.views, saved.seen
+        loaded._where = DEFAULT_ENCODER if loaded.encoder is None else loaded.encoder
+        loaded._prompts = saved.templates
+        if saved.lesson is not None:
+            loaded._keep(saved.lesson)
         return loaded
 
     def _open(self, where: str | Encoder) -> Encoder:
@@ -577,6 +445,17 @@ class ImageClassifier(Doubts, Growing):
             named_by = self._named_by.get(where)
             self._opened[where] = open_encoder(where, named_by=named_by, allow_network=self.allow_network)
         return self._opened[where]
+
+    def _gather(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
+        """Embeddings of more images, by the encoder that made `origin`."""
+        return gather(
+            images,
+            lambda: self._encoder_of(origin, where),
+            like=origin,
+            on_error=self.on_error,
+            progress=self.progress,
+            **about,
+        )
 
     def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
         """The encoder for more images, if it is known what made the training embeddings."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,10 @@ class Embeddings:
             name: [getattr(self, name)[row] for row in chosen] for name in ("paths", "items") if getattr(self, name)
         }
         return replace(self, **parts, **listed)
+
+    def without(self, digests: Collection[bytes]) -> Embeddings:
+        """The images whose digest is not among these."""
+        return self.subset([row for row, digest in enumerate(self.digests()) if digest not in digests])
 
     def digests(self) -> list[bytes]:
         """`DIGEST` bytes for each image, by which it is known again: of its file, else of its embedding."""

@@ -3,17 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
-from .._core.progress import Progress
 from ..encoders import Encoder
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
-from .inputs import called, class_text, gather, refuse_another
+from .inputs import called, class_text, refuse_another
 from .lesson import Lesson, all_classes, check_known, joined, new_ones, renamed, without_classes, without_photos
 from .sources.class_names import prompt_names
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 class Growing:
     """The part of `ImageClassifier` that changes what it was trained on."""
 
-    on_error: Literal["stop", "skip"]
-    progress: Progress | None
     classifier_: FewShotClassifier
     classes_: NDArray[Any]
     origin_: Origin | None
@@ -45,6 +42,9 @@ class Growing:
         raise NotImplementedError
 
     def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
+        raise NotImplementedError
+
+    def _gather(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
         raise NotImplementedError
 
     def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
@@ -71,20 +71,8 @@ class Growing:
             As in `fit`. One class is enough. Names are for new classes; `rename` changes others.
         """
         mine = self._lesson()
-        more = gather(
-            source,
-            lambda: self._encoder_of(self.origin_, self._where),
-            like=self.origin_,
-            y=y,
-            part="train",
-            names=names,
-            shots=shots,
-            seed=seed,
-            views=self._views,
-            store=store,
-            on_error=self.on_error,
-            progress=self.progress,
-        )
+        about = {"y": y, "names": names, "shots": shots, "seed": seed, "store": store}
+        more = self._gather(source, self.origin_, self._where, part="train", views=self._views, **about)
         fresh = new_ones(mine.support, more, called(source))
         new = [label for label in more.classes if label not in mine.support.classes]
         called_by = dict(zip(more.classes, more.names, strict=True))

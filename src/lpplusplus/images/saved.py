@@ -1,0 +1,94 @@
+"""What a file keeps of a classifier of images beside its method, and what it says when it is read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.base import FewShotClassifier
+from .._core.model_file import ModelFormatError, load
+from ..encoders.class_text import check_templates
+from .embeddings import DIGEST, Origin
+from .lesson import Lesson, kept_in
+from .words import short
+
+if TYPE_CHECKING:
+    from .classifier import ImageClassifier
+
+_SAVED = ("spec", "fingerprint", "preprocessing", "dim")
+"""What a file keeps of an `Origin`."""
+MOST_DIGESTS = 100_000
+"""Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
+
+
+def description(clf: ImageClassifier, *, support: bool = False) -> dict[str, Any]:
+    """What a file keeps beside the method; with `support`, also of its photos.
+
+    Of a loaded classifier, what was found out when it was trained.
+    """
+    photos: dict[str, Any] = {"trained_on": b"".join(sorted(clf._seen)[:MOST_DIGESTS]).hex()}
+    if support:
+        held = () if clf.validation_ is None else clf.validation_.paths
+        photos = {
+            "trained_on": b"".join(clf.support_.digests()).hex(),
+            "photos": [short(path) for path in clf.support_.paths],
+            "validated_on": [short(path) for path in held],
+        }
+    found = clf.insight_.as_dict() if hasattr(clf, "insight_") else None
+    return {
+        "images": {
+            "encoder": clf.origin_ and {name: getattr(clf.origin_, name) for name in _SAVED},
+            "templates": list(clf._prompts),
+            "names": list(clf.names_),
+            "numbers": clf.classes_.dtype.kind in "iu",
+            "views": clf._views,
+            **photos,
+        },
+        "insight": found or getattr(clf.classifier_, "metadata_", {}).get("insight"),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a file says."""
+
+    method: FewShotClassifier
+    classes: NDArray[Any]
+    names: tuple[str, ...]
+    origin: Origin | None
+    templates: tuple[str, ...]
+    views: int
+    seen: frozenset[bytes]
+    lesson: Lesson | None
+    """None if it was saved without its photos."""
+
+
+def read_saved(path: str | PathLike[str]) -> Saved:
+    """Read and check a file that `ImageClassifier.save` wrote.
+
+    Raises
+    ------
+    ModelFormatError
+        It is something else.
+    """
+    model = load(path)
+    try:
+        about = model.metadata_["images"]
+        names, made, views = tuple(about["names"]), about["encoder"], int(about["views"])
+        origin = None if made is None else Origin.read({**made, "views": views})
+        if len(names) != len(model.classes_) or not all(isinstance(name, str) for name in names):
+            raise ValueError("names are not those of the classes")
+        templates = check_templates(about["templates"])
+        classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
+        seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
+        lesson = kept_in(vars(model).get("given_"), [str(one) for one in classes], names, origin, seen, about)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ModelFormatError(
+            f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
+        ) from error
+    digests = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
+    return Saved(model, classes, names, origin, templates, views, digests, lesson)
