@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+import scipy
 
 from lpplusplus.probe.objective import PrimalObjective, SpanObjective, Support, Weights
 
 FORMS = [PrimalObjective, SpanObjective]
+SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
+NEEDS_NEWER_SCIPY = {} if SCIPY >= (1, 14) else {"check_array_api_input": "scikit-learn asks for SciPy 1.14"}
+"""Checks of scikit-learn's that cannot run with the oldest SciPy that we allow."""
 
 
 def walk(form, solver, F, y, T, start, team=None, seen_by=None):
