@@ -150,7 +150,7 @@ def opened(spec, *arguments, **environment):
 def test_a_hub_model_is_fetched_only_if_allowed(tmp_path):
     spec = f"onnx:someone/tiny@{COMMIT}"
     with hub("someone/tiny", COMMIT, FOLDERS["drawings"]) as (address, asked, fetched):
-        settings = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": address}
+        settings = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": address, "HF_HUB_OFFLINE": "0"}
         assert "not on this machine and is fetched from the Hugging Face hub" in opened(spec, **settings)[0]
         assert asked == []
         said, announced = opened(spec, "allow", **settings)

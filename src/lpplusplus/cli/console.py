@@ -50,8 +50,11 @@ def in_words(insight: "Insight") -> None:
     for sentence in summary(insight):
         say("{}", sentence)
     for heading, lines in advice(insight):
-        say("[bold]{}[/] {}", heading, lines[0] if len(lines) == 1 else "")
-        for line in lines if len(lines) > 1 else ():
+        if len(lines) == 1:
+            say("[bold]{}[/] {}", heading, lines[0])
+            continue
+        say("[bold]{}[/]", heading)
+        for line in lines:
             say("  {}", line)
 
 

@@ -132,8 +132,9 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
         say("With your own images, one folder per class:")
         say("  lpp train photos/ -o birds.lpp --report birds.html")
     else:
+        named = f" --encoder {encoder}" if encoder else ""
         say("To train on all of them:")
-        say("  lpp train {} -o birds.lpp --report birds.html", photos)
+        say("  lpp train {}{} -o birds.lpp --report birds.html", photos, named)
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 

@@ -56,7 +56,8 @@ class HubModel(
 def push(classifier: FewShotClassifier, repo_id: str, **options: Any) -> str:
     """Upload a classifier whose `metadata_` is that of a saved file; the address of the commit."""
     with _in_words(repo_id):
-        return str(HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options))
+        done: Any = HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options)
+    return str(done.commit_url)  # As text, older clients give the address of the branch.
 
 
 def fetch(name: str, **options: Any) -> Path:
