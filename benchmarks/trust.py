@@ -209,8 +209,9 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
         )
         yield "|---" * 4 + "|"
         yield from _table(
-            cells, lambda r, c=coverage: [r["sets"][c][w][k] for w in ("ours", "split") for k in kinds], (1, 2, 1, 1)
-        )
+            cells, lambda r, c=coverage: [r["sets"][c][w][k] for w in ("ours", "split") for k in kinds], (1, 2, 1, 1),
+            errors=(0, 4),
+        )  # fmt: skip
     some = {key: part for key, part in cells.items() if "none" in part[0]}
     yield "\n| 4 shots | draws | false alarms | left out: ours, softmax, names | foreign: ours, softmax, names |"
     yield "|---" * 5 + "|"
@@ -223,18 +224,24 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"| {key[1]} | {len(part)} | {np.mean(alarms):.1f}{error} | {said[0]} | {said[1]} |"
 
 
-def _table(cells: dict[Any, list[dict[str, Any]]], numbers: Any, digits: tuple[int, ...]) -> Iterator[str]:
+def _table(
+    cells: dict[Any, list[dict[str, Any]]], numbers: Any, digits: tuple[int, ...], errors: tuple[int, ...] = ()
+) -> Iterator[str]:
+    """Means, and standard errors of those among them that `errors` names."""
     means: dict[int, list[Any]] = defaultdict(list)
     for key in sorted(cells):
-        mean = np.mean([numbers(row) for row in cells[key]], axis=0)
-        means[key[0]].append(mean)
-        yield _line(f"{key[0]}, {key[1]}", len(cells[key]), mean, digits)
+        found = np.array([numbers(row) for row in cells[key]])
+        means[key[0]].append(found.mean(axis=0))
+        spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(found.shape[1], np.nan)
+        yield _line(f"{key[0]}, {key[1]}", len(found), found.mean(axis=0), digits, {i: spread[i] for i in errors})
     for shots, parts in means.items():
-        yield _line(f"**{shots}, mean**", len(parts), np.mean(parts, axis=0), digits)
+        yield _line(f"**{shots}, mean**", len(parts), np.mean(parts, axis=0), digits, {})
 
 
-def _line(name: str, count: int, values: Any, digits: tuple[int, ...]) -> str:
+def _line(name: str, count: int, values: Any, digits: tuple[int, ...], errors: dict[int, float]) -> str:
     said = [f"{value:.{digits[i % len(digits)]}f}" for i, value in enumerate(values)]
+    for i, error in errors.items():
+        said[i] += f" ± {error:.1f}"
     groups = [", ".join(said[i : i + len(digits)]) for i in range(0, len(said), len(digits))]
     return f"| {name} | {count} | {' | '.join(groups)} |"
 

@@ -11,6 +11,7 @@ from helpers import shared_data
 from lpplusplus import LPPlusPlus
 from lpplusplus.probe import held_out
 from lpplusplus.probe.none_of_these import Neighbourhood, familiarity
+from lpplusplus.probe.prediction_sets import largest_loss
 from tasks import small_task
 
 
@@ -30,24 +31,41 @@ def probe(task):
     return LPPlusPlus().fit(F, y, text=T)
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.97])
+@pytest.mark.parametrize("coverage", [0.5, 46 / 91, 0.8, 0.9, 82 / 91, 0.97])
 def test_sets_with_validation_images_are_mapies(task, coverage):
+    """MAPIE's where (M + 1) coverage is a whole number, here k/91; elsewhere between its sets for the two next to it."""
     (F, y), (X, labels), _ = task
     held, new = slice(0, 90), slice(90, None)
     ours = LPPlusPlus().fit(
         F, y, X_val=X[held], y_val=labels[held]
     )  # MAPIE asks about zeros, which text does not allow.
-    theirs = SplitConformalClassifier(ours, coverage, "lac", prefit=True).conformalize(X[held], labels[held])
-    sets = theirs.predict_set(X[new])[1][:, :, 0]
-    assert (ours.predict_set(X[new], coverage) == sets).all()
-    assert 0 < sets.mean() < 1
+
+    def theirs(level):
+        mapie = SplitConformalClassifier(ours, level, "lac", prefit=True).conformalize(X[held], labels[held])
+        return mapie.predict_set(X[new])[1][:, :, 0]
+
+    sets, larger, place = ours.predict_set(X[new], coverage), theirs(coverage), round(91 * coverage, 9)
+    smaller = larger if place % 1 == 0 else theirs((place // 1) / 91)
+    assert (smaller <= sets).all()
+    assert (sets <= larger).all()
+    assert 0 < smaller.mean() <= larger.mean() < 1
+
+
+def test_the_coverage_to_expect_is_what_was_asked():
+    """Whatever the number of held-out images: losses that are uniform, so a limit is its own coverage."""
+    losses = np.random.default_rng(0).random((20_000, 38))
+    for coverage in (0.5, 0.8, 0.9, 0.95):
+        limits = [largest_loss(some, coverage) for some in losses]
+        assert np.mean(limits) == pytest.approx(coverage, abs=0.002)
+    assert largest_loss(losses[0], 0.98) == np.inf
 
 
 def test_sets_of_folds_by_hand(task, probe):
     _, (X, _), _ = task
     answers = probe.held_out_
     p = scipy.special.softmax(answers.logits, axis=1)[np.arange(48), answers.y]
-    least = np.sort(p)[::-1][int(np.ceil(49 * 0.9)) - 1]
+    high, low = np.sort(p)[::-1][43:45]  # 49 x 0.9 = 44.1: a tenth of the way from the 44th to the 45th.
+    least = high**0.9 * low**0.1
     assert (probe.predict_set(X, 0.9) == (probe.predict_proba(X) >= least * (1 - 1e-12))).all()
     assert probe.predict_set(X, 0.99).all()  # 48 images cannot tell so rare a thing.
     grown = [probe.predict_set(X, c).sum() for c in (0.3, 0.6, 0.9, 0.95)]

@@ -49,7 +49,8 @@ class Doubts(FewShotClassifier):
 
         Notes
         -----
-        Conformal prediction on the images that `fit` held out: of the support, in folds, or validation images. So
+        Conformal prediction on the images that `fit` held out: of the support, in folds, or validation images. The
+        coverage is what to expect over many supports; a single one's lies around it, the closer the more images. So
         `fit` needs two examples per class or `X_val`, and `selection` has to be "auto", "cross-validation" or
         "validation-loss". See docs/explanation/trust.md.
         """

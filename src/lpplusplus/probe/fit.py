@@ -18,7 +18,7 @@ from .._core.threads import ALONE, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
-from .held_out import HeldOutAnswers, every_nth
+from .held_out import HeldOutAnswers, every_nth, what_is_lacking
 from .metric import Metric, within
 from .none_of_these import Neighbourhood
 from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
@@ -120,7 +120,7 @@ class _Asked:
     rows: np.ndarray[Any, Any]
     nearness: np.ndarray[Any, Any]
     lacking: np.ndarray[Any, Any] | float = 0.0
-    """What the probe that was asked lacks; see `as_with_all`."""
+    """What the probe that was asked lacks; see `what_is_lacking`."""
     weights: Array | None = None
     """Weights of all images."""
 
@@ -169,7 +169,7 @@ class _Run:
         task, weights = self.task, self.task.weights
         relative = None if weights is None else weights / weights.mean()
         y = backend.to_numpy(task.y)
-        counts = np.maximum(np.bincount(y, minlength=task.n_classes), 1)
+        counts = np.bincount(y, minlength=task.n_classes)
         numbers, sizes = np.unique(folds, return_counts=True)
         # With enough images held out no further fold is walked.
         walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
@@ -192,7 +192,7 @@ class _Run:
             objective, point = run._begin(support)
             seen, weight = run._changed(self.X[out, :], metric), None if relative is None else relative[out]
             held = HeldOut(objective, seen, task.y[out], self._patience, weight, every, by_itself=single)
-            return held, point, (kept, (1 / np.maximum(left, 1) - 1 / counts)[y[kept]], near)
+            return held, point, (kept, what_is_lacking(counts, left)[y[kept]], near)
 
         record, asked = cross_validate(walked.tolist(), hold_out, self.solver, team)
         rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))

@@ -3,10 +3,12 @@
 The walk over the folds that finds where to stop leaves the logits of held-out images there. From them come the
 temperature (here), prediction sets (`prediction_sets`) and the threshold of none-of-these (`none_of_these`).
 
-A fold's probe has seen n' images of the held-out image's class where the classifier has n. What a mean of n images errs
-by falls as 1/n, and the gap between the logit of an image's own class and the mean logit rises by as much. So the own
-logit of a held-out image is raised by the part c (1/n' - 1/n) of the mean gap. Without this, probabilities are too
-cautious and sets too large at two and four shots. See docs/explanation/trust.md.
+They are a little too pessimistic: a fold's probe has seen N' of the N images, and n' of the n of the held-out image's
+class. What is learned from examples grows with the logarithm of their number, so the logit of an image's own class
+lacks a part c ln(n/n') of its mean gap to the mean logit. Where a fold takes a larger part of that class than of the
+others, they are ahead of it as well, and it lacks another 3c (ln(n/n') - ln(N/N')). With both, losses are those to
+expect of the classifier, and sets cover what was asked. The temperature needs the second part alone: where all classes
+lack as much, confidence and accuracy do so together. See docs/explanation/trust.md.
 """
 
 from dataclasses import dataclass
@@ -19,8 +21,10 @@ from .._core.backend import Array
 from .._core.roots import zero_of
 from .none_of_these import evidence
 
-GAIN = 0.3
-"""c: how much of the gap an own logit lacks where the class has a single example, compared with many."""
+GAIN = 0.085
+"""c: how much of the gap an own logit gains where all classes have e times the examples."""
+BEHIND = 3.0
+"""How many times as much it gains where its class alone has so many more."""
 SCALES = (-5.0, 7.0)
 """Bounds of the logarithm of the factor."""
 MOST_LOGITS = 2**23
@@ -56,14 +60,12 @@ class HeldOutAnswers:
         cls, rows: np.ndarray[Any, Any], y: np.ndarray[Any, Any], logits: np.ndarray[Any, Any], lacking: Any,
         nearness: np.ndarray[Any, Any], names: np.ndarray[Any, Any] | None, weights: Any = None,
     ) -> "tuple[HeldOutAnswers, float]":  # fmt: skip
-        """From the logits of probes that lack some of the images; and the factor of the classifier's logits.
-
-        Evidence is that of the logits as they are: what is raised is what the right class, known here, would have had,
-        and with it two of a hundred members more were turned away at two shots.
-        """
-        raised = as_with_all(logits, y, lacking)
-        scale = best_scale(raised, y, weights)
-        return cls(rows, y, scale * raised, evidence(scale * logits, nearness, names)), scale
+        """From the logits of probes that lack some of the images; and the factor of the classifier's logits."""
+        own, all_classes = np.broadcast_to(lacking, (len(y), 2)).T
+        behind = BEHIND * (own - all_classes)
+        scale = best_scale(raised(logits, y, behind), y, weights)
+        logits = scale * raised(logits, y, behind + own)
+        return cls(rows, y, logits, evidence(logits, nearness, names)), scale
 
     @property
     def losses(self) -> np.ndarray[Any, Any]:
@@ -72,16 +74,26 @@ class HeldOutAnswers:
         return np.asarray(scipy.special.logsumexp(self.logits, axis=1) - own)
 
 
-def as_with_all(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], lacking: Any) -> np.ndarray[Any, Any]:
-    """The logits, with those of the right classes as if the probes had seen all images; `lacking` is 1/n' - 1/n.
+def what_is_lacking(counts: np.ndarray[Any, Any], left: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """ln(n/n') and ln(N/N'), (K, 2), of probes that have seen `left` of the `counts` images of each class.
 
-    >>> as_with_all(np.array([[3.0, 1.0]]), np.array([0]), 1 / 1 - 1 / 2).tolist()  # 1 above the mean of 2.
-    [[3.15, 1.0]]
+    >>> what_is_lacking(np.array([2, 2]), np.array([1, 2])).round(3).tolist()
+    [[0.693, 0.288], [0.0, 0.288]]
     """
-    rows, raised = np.arange(len(y)), logits.astype(np.float64)
-    gap = float((raised[rows, y] - raised.mean(axis=1)).mean())
-    raised[rows, y] += max(0.0, gap) * GAIN * np.asarray(lacking)
-    return raised
+    of_class = np.log(np.maximum(counts, 1) / np.maximum(left, 1))
+    return np.stack([of_class, np.full(len(of_class), np.log(counts.sum() / left.sum()))], axis=1)
+
+
+def raised(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The logits, with that of each image's own class higher by c times this part of the mean gap.
+
+    >>> raised(np.array([[3.0, 1.0]]), np.array([0]), np.array([2.0])).tolist()  # 1 above the mean of 2.
+    [[3.17, 1.0]]
+    """
+    rows, found = np.arange(len(y)), logits.astype(np.float64)
+    gap = float((found[rows, y] - found.mean(axis=1)).mean())
+    found[rows, y] += GAIN * max(0.0, gap) * part
+    return found
 
 
 def best_scale(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], weights: Any = None) -> float:

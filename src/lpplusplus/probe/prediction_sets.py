@@ -1,7 +1,9 @@
 """Prediction sets: all classes that an image may well have, so many that the right one is among them as often as asked.
 
-Conformal prediction with the held-out images of `held_out`: a class is in an image's set if its loss, -ln p, is at most
-that of the held-out images' k-th smallest, k = ⌈(M + 1) coverage⌉.
+Conformal prediction with the M held-out images of `held_out`: a class is in an image's set if its loss, -ln p, is at
+most the k-th smallest of the held-out images', k = (M + 1) coverage. Where k is not a whole number, the limit lies
+between two of them, so that the coverage to expect is what was asked. The usual rule takes the larger of the two: then
+it is at least that, and with 38 images 92.3 % for 90.
 """
 
 import math
@@ -16,11 +18,12 @@ from .._core.backend import Array
 def largest_loss(losses: np.ndarray[Any, Any], coverage: float) -> float:
     """The loss up to which a class belongs to a set; infinite where there are too few held-out images to exclude any.
 
-    >>> largest_loss(np.arange(9.0), 0.8), largest_loss(np.arange(9.0), 0.95)
-    (7.0, inf)
+    >>> largest_loss(np.arange(9.0), 0.8), largest_loss(np.arange(9.0), 0.75), largest_loss(np.arange(9.0), 0.95)
+    (7.0, 6.5, inf)
     """
-    place = math.ceil((len(losses) + 1) * coverage - 1e-9)
-    return float(np.sort(losses)[place - 1]) if place <= len(losses) else math.inf
+    images = len(losses)
+    place = round((images + 1) * coverage, 9)
+    return float(np.interp(place, np.arange(1, images + 1), np.sort(losses))) if place <= images else math.inf
 
 
 def sets_of(logits: Array, limit: float) -> Array:

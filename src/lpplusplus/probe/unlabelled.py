@@ -27,7 +27,7 @@ from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from .cross_validation import ENOUGH_IMAGES
 from .fit import Fitted, how_many_folds, train
-from .held_out import HeldOutAnswers
+from .held_out import HeldOutAnswers, what_is_lacking
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
 from .objective import Weights
 from .recipes import Recipe
@@ -43,7 +43,7 @@ class _Held(NamedTuple):
 
     rows: np.ndarray[Any, Any]
     lacking: np.ndarray[Any, Any]
-    """As in `as_with_all`."""
+    """See `what_is_lacking`."""
     nearness: np.ndarray[Any, Any]
     without: np.ndarray[Any, Any]
     """Logits, without unlabelled images."""
@@ -108,10 +108,9 @@ class _Learner:
         found: list[_Held] = []
         for fold in present:
             rest, out = np.flatnonzero(folds != fold), evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES)
-            counts, left = (np.maximum(np.bincount(y[rows], minlength=self.task.n_classes), 1)
-                            for rows in (np.arange(len(y)), rest))  # fmt: skip
+            counts, left = (np.bincount(y[rows], minlength=self.task.n_classes) for rows in (np.arange(len(y)), rest))
             X = self.task.X[backend.like(out, self.task.y), :]
-            found.append(self._held(_some(self.task, rest), X, out, (1 / left - 1 / counts)[y[out]]))
+            found.append(self._held(_some(self.task, rest), X, out, what_is_lacking(counts, left)[y[out]]))
             if sum(len(one.rows) for one in found) >= ENOUGH_IMAGES:
                 break
         return found
@@ -120,7 +119,7 @@ class _Learner:
         """Validation images, which need no folds."""
         rows = evenly(np.arange(self.task.X_val.shape[0]), ENOUGH_IMAGES)  # type: ignore[union-attr]
         X = self.task.X_val[backend.like(rows, self.task.y), :]  # type: ignore[index]
-        return [self._held(self.task, X, rows, np.zeros(len(rows)))]
+        return [self._held(self.task, X, rows, np.zeros((len(rows), 2)))]
 
     def _held(self, task: Task, X: Array, rows: np.ndarray[Any, Any], lacking: np.ndarray[Any, Any]) -> _Held:
         without = self._fit(task, self.time)
