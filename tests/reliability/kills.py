@@ -23,12 +23,14 @@ SHARES = {"train": 0.25, "embed": 0.25, "evaluate": 0.15, "add": 0.15, "bench ru
 """Parts of all kills."""
 LET_THROUGH = 5
 SECONDS_TO_END = 60.0
-"""For processes of a command to end after its first one was killed; they look once a second, on a busy machine."""
+"""For processes of a command to end after its first one was killed; they look once a second."""
+STARVED = 10
+"""Times longer if they want to run and get no processor."""
 
 
 def session(leader):
-    """Ids of the processes, other than zombies, in the session that a process began."""
-    found = []
+    """States of the processes, other than zombies, in the session that a process began, by their ids."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -36,8 +38,18 @@ def session(leader):
             except (OSError, ValueError):
                 continue  # It has ended meanwhile.
             if int(its) == leader and state != "Z":
-                found.append(int(entry.name))
+                found[int(entry.name)] = state
     return found
+
+
+def used(process):
+    """Seconds of the processor that a process and its children have had: a busy machine does not change it much."""
+    try:
+        own = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        return 0.0
+    return (int(own[11]) + int(own[12])) / os.sysconf("SC_CLK_TCK") + sum(map(used, children))
 
 
 class Killer:
@@ -63,35 +75,37 @@ class Killer:
         return child
 
     def finish(self, case):
-        """Let it run to its end; the seconds it took."""
-        begun = time.monotonic()
-        code = os.waitstatus_to_exitcode(os.waitpid(self.start(case), 0)[1])
+        """Let it run to its end; the seconds of the processor that it took."""
+        _, status, usage = os.wait4(self.start(case), 0)
+        code = os.waitstatus_to_exitcode(status)
         assert code == 0, f"status {code}: {(self.root / 'err').read_text()}"
-        return time.monotonic() - begun
+        return usage.ru_utime + usage.ru_stime
 
     def kill(self, case, typical):
-        """Kill it; how, whether it was still at work, and the seconds until its last process was gone."""
+        """Kill it after a part of the seconds that it takes; how, and how long its last process was there.
+
+        It had ended before if there is no word on how.
+        """
         child = self.start(case)
         while os.getpgid(child) != child:  # Until then there is no group to kill.
             time.sleep(0.001)
-        time.sleep(self.rng.uniform(0, typical))
+        moment, done = self.rng.uniform(0, typical), 0
+        while not done and used(child) < moment:
+            time.sleep(0.002)
+            done, _ = os.waitpid(child, os.WNOHANG)
+        time.sleep(self.rng.uniform(0, 0.01))  # Between two ticks of the clock.
         number = self.rng.choice((signal.SIGKILL, signal.SIGTERM))
         whole = self.rng.random() < 0.5
-        done, _ = os.waitpid(child, os.WNOHANG)
-        if done:
+        if done or os.waitpid(child, os.WNOHANG)[0]:
             return "", 0.0
         (os.killpg if whole else os.kill)(child, number)
         begun = time.monotonic()
-        while not done and time.monotonic() - begun < SECONDS_TO_END:
-            done, _ = os.waitpid(child, os.WNOHANG)
-            time.sleep(0.01)
-        assert done, f"{number.name} does not end it"
-        while left := session(child):
-            if time.monotonic() - begun > SECONDS_TO_END:
-                for process in left:
-                    os.kill(process, signal.SIGKILL)
-                raise AssertionError(f"{len(left)} processes are left after {number.name}")
-            time.sleep(0.05)
+        while (left := session(child)) or not done:
+            done = done or os.waitpid(child, os.WNOHANG)[0]
+            if time.monotonic() - begun > SECONDS_TO_END * (STARVED if "R" in left.values() else 1):
+                os.killpg(child, signal.SIGKILL)
+                raise AssertionError(f"{left or 'the first process'} left after {number.name}")
+            time.sleep(0.02)
         return f"{number.name} of the {'group' if whole else 'first process'}", time.monotonic() - begun
 
 

@@ -6,22 +6,15 @@ lines. Anything else is a finding: another exception, a hang, a gigabyte of memo
 
 import io
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.numpy
 
 import lpplusplus
 from lpplusplus._core import model_file
-from lpplusplus._core.text import LONGEST_MESSAGE
 from lpplusplus.bench.datasets import DatasetError, OverlapError
 from lpplusplus.bench.datasets.features import read_feature_file
 from lpplusplus.bench.draw_task import draw_task
@@ -42,72 +35,8 @@ from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embedding
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
 
-from . import mutations
-
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-@dataclass
-class Target:
-    """One reader.
-
-    Attributes
-    ----------
-    file
-        What the input is called in the target's folder; the reader is given `folder / file`.
-    read
-        Reads the file, and uses what it got.
-    errors
-        What it may raise.
-    seeds
-        Valid files, made by the package itself in a folder.
-    change
-        (content, rng) to a changed file that is sealed again; raises ValueError for content that it cannot take
-        apart.
-    prepare
-        Puts other files into the folder that the reader needs.
-    """
-
-    file: str
-    read: Callable[[Path], Any]
-    errors: tuple[type[Exception], ...]
-    seeds: Callable[[Path], list[bytes]]
-    change: Callable[[bytes, Any], bytes] | None = None
-    prepare: Callable[[Path], Any] = lambda folder: None
-    folder: Path = field(init=False)
-    path: Path = field(init=False)
-
-    def start(self) -> "Target":
-        """Make the folder, in memory if there is such a place."""
-        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
-        self.path = self.folder / self.file
-        self.prepare(self.folder)
-        return self
-
-    def stop(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def once(self, content: bytes) -> bool:
-        """Read `content`; whether it was accepted. Raises for a finding."""
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        os.write(file, content)
-        os.close(file)
-        try:
-            self.read(self.path)
-        except self.errors as error:
-            said = str(error)
-            assert len(said) <= LONGEST_MESSAGE, f"a message of {len(said)} characters"
-            assert str(self.folder) in said, f"a message that does not name the file: {said}"
-            return False
-        return True
-
-    def mutate(self, content: bytes, rng: Any) -> bytes:
-        """Another input: one that is sealed again most of the time, else with some bytes changed."""
-        if self.change is not None and rng.random() < 0.9:
-            with suppress(Exception):  # It is taken apart by libraries that raise anything.
-                return self.change(content, rng)
-        return mutations.change_bytes(content, rng)
+from . import layouts, mutations
+from .target import Target
 
 
 def _rows(n=6, dim=4, seed=0):
@@ -307,13 +236,6 @@ def _pictures(folder):
         (folder / name).touch()
 
 
-def _jsonl(content, rng):
-    lines = content.decode().split("\n")
-    at = rng.randrange(len(lines))
-    lines[at] = json.dumps(mutations.change_json(json.loads(lines[at]), rng))
-    return "\n".join(lines).encode()
-
-
 PLAN = """
 name = "birds"
 datasets = ["eurosat", "photos"]
@@ -392,10 +314,6 @@ def _read_settings(layout):
     return lambda path: json.loads(read_preprocessing(path, layout).describe())
 
 
-def _change_settings(content, rng):
-    return json.dumps(mutations.change_json(json.loads(content), rng)).encode()
-
-
 TARGETS = {
     "model": Target("a.lpp", _read_model, (model_file.ModelFormatError,), _models, _change_model),
     "image-model": Target("a.lpp", _read_image_model, (model_file.ModelFormatError,), _image_models, _change_model),
@@ -410,13 +328,14 @@ TARGETS = {
                   _lines, prepare=_pictures),
     "jsonl": Target("a.jsonl", from_manifest, (SourceError,),
                     _text('{"path": "a.png", "label": "ant"}\n{"path": "b.png", "label": 3, "x": [1]}'),
-                    _jsonl, prepare=_pictures),
+                    layouts.change_lines, prepare=_pictures),
     "class-names": Target("a.txt", read_class_names, (SourceError,), _text("ant\nbee\tBee, a kind\n\n#3_x\n"), _lines),
     "plan": Target("a.toml", _read_plan, (PlanError, DatasetError), _text(PLAN, SMALL_PLAN), _lines),
     "draws": Target("a.json", read_draws, (DrawError, OverlapError), _draws, _change_draws),
     "open-clip-config": Target("preprocess_cfg.json", _read_settings("open_clip"), (EncoderError,),
-                               _settings(OPEN_CLIP), _change_settings),
+                               _settings(OPEN_CLIP), layouts.change_json),
     "transformers-config": Target("preprocessor_config.json", _read_settings("transformers"), (EncoderError,),
-                                  _settings(TRANSFORMERS), _change_settings),
+                                  _settings(TRANSFORMERS), layouts.change_json),
+    **layouts.TARGETS,
 }  # fmt: skip
 """Every reader, by name."""
