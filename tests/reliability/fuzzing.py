@@ -1,18 +1,23 @@
 """Fuzzes the readers with atheris, guided by coverage of the package: `python -m reliability.fuzzing --seconds 60`.
 
-Each target is a process of its own, since libFuzzer ends the process. The corpus of a target goes on from run to run
-if a folder is named; inputs that are findings stay in it.
+Each target is a process of its own, since libFuzzer ends the process; it is forked from this one, which has imported
+the package with its counters of branches. The corpus of a target goes on from run to run if a folder is named; inputs
+that are findings stay in it. SIGTERM ends all targets, which are counted as far as they came.
 """
 
 import argparse
+import gc
 import json
 import os
+import random
 import re
-import subprocess
+import shutil
+import signal
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,18 +26,15 @@ SECONDS_PER_INPUT = 20
 MEGABYTES = 2048
 
 
-def fuzz(name, arguments):
+def fuzz(target, folder, options):
     """Fuzz one target in this process, which does not come back."""
     import atheris
 
-    with atheris.instrument_imports(include=["lpplusplus"], enable_loader_override=False):
-        from reliability import readers
-    import gc
-    import random
-    import warnings
-
     warnings.simplefilter("ignore")
-    target = readers.TARGETS[name].start()
+    with tempfile.TemporaryDirectory() as work:
+        for number, content in enumerate(target.seeds(Path(work))):
+            (folder / f"seed-{number}").write_bytes(content)
+    target.start()
     rng = random.Random(time.time_ns())  # Findings are kept, so a run need not repeat; seeding each time is not free.
     gc.freeze()
     gc.set_threshold(20000)
@@ -43,44 +45,75 @@ def fuzz(name, arguments):
     def once(content):
         target.once(content)
 
-    atheris.Setup([sys.argv[0], *arguments], once, custom_mutator=change)
+    atheris.Setup([sys.argv[0], *options, str(folder)], once, custom_mutator=change)
     atheris.Fuzz()
 
 
-def run(name, corpus, seconds, executions):
-    """Fuzz one target in a process; what came of it."""
-    folder = Path(corpus) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    from reliability import readers
+class Run:
+    """A target being fuzzed in a process."""
 
-    with tempfile.TemporaryDirectory() as work:
-        for number, content in enumerate(readers.TARGETS[name].seeds(Path(work))):
-            (folder / f"seed-{number}").write_bytes(content)
-    options = [f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={SECONDS_PER_INPUT}",
-               f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", f"-artifact_prefix={folder.parent}/found-{name}-",
-               "-verbosity=1", *([f"-runs={executions}"] if executions else []), str(folder)]  # fmt: skip
-    start = time.time()
-    done = subprocess.run(
-        [sys.executable, "-m", "reliability.fuzzing", "--one", name, "--", *options],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    counted = re.search(r"stat::number_of_executed_units:\s+(\d+)", done.stdout)
-    covered = re.findall(r"cov: (\d+)", done.stdout)
-    finding = None
-    if done.returncode:
-        said = [line for line in done.stdout.splitlines() if not line.startswith(("INFO: Instr", "WARNING: Failed"))]
-        finding = "\n".join(said)[-3000:]
-    return {
-        "target": name,
-        "executions": int(counted.group(1)) if counted else 0,
-        "seconds": round(time.time() - start, 1),
-        "edges": int(covered[-1]) if covered else 0,
-        "finding": finding,
-    }
+    def __init__(self, name, target, corpus, seconds, executions):
+        self.name, self.said, self.begun = name, corpus / f"{name}.log", time.time()
+        folder = corpus / name
+        folder.mkdir(parents=True, exist_ok=True)
+        options = [f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={SECONDS_PER_INPUT}",
+                   f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", f"-artifact_prefix={corpus}/found-{name}-",
+                   "-verbosity=1", *([f"-runs={executions}"] if executions else [])]  # fmt: skip
+        self.process = os.fork()
+        if not self.process:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Then libFuzzer handles it: it prints its counts and ends.
+            output = os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            try:
+                fuzz(target, folder, options)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+
+    def result(self, code):
+        """What came of it."""
+        said = self.said.read_text(encoding="utf-8", errors="replace")
+        counted = re.search(r"stat::number_of_executed_units:\s+(\d+)", said)
+        covered = re.findall(r"cov: (\d+)", said)
+        return {
+            "target": self.name,
+            "executions": int(counted.group(1)) if counted else 0,
+            "seconds": round(time.time() - self.begun, 1),
+            "edges": int(covered[-1]) if covered else 0,
+            "finding": said[-3000:] if code else None,
+        }
+
+
+def run_all(targets, names, corpus, chosen):
+    """Fuzz targets, some at a time, in rounds until there are enough executions; their results as they come."""
+    waiting, running, total = [*names], {}, 0
+
+    def stop(*_):
+        names.clear()
+        waiting.clear()
+        for process in running:
+            os.kill(process, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    while waiting or running:
+        while waiting and len(running) < chosen.jobs:
+            name = waiting.pop(0)
+            run = Run(name, targets[name], corpus, chosen.seconds, chosen.executions)
+            running[run.process] = run
+        process, status = os.wait()
+        result = running.pop(process).result(os.waitstatus_to_exitcode(status))
+        total += result["executions"]
+        if result["finding"] is not None and result["target"] in names:
+            names.remove(result["target"])
+        if not waiting and total < chosen.until:
+            waiting = [name for name in names if name not in {run.name for run in running.values()}]
+        yield result
 
 
 def main():
-    """Fuzz all targets, some at a time, and print a line of JSON for each."""
+    """Fuzz all targets and print a line of JSON for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=60, help="per target")
@@ -88,25 +121,23 @@ def main():
     parser.add_argument("--until", type=int, default=0, help="executions of all targets; rounds go on until then")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--corpus", type=Path)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.one:
-        fuzz(chosen.one, chosen.targets)
     if find_spec("atheris") is None:
         sys.exit('fuzzing needs atheris: pip install -e ".[fuzz]"')
-    from reliability import readers
+    import atheris
 
-    failed, total = 0, -1
-    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(chosen.jobs) as pool:
-        corpus = chosen.corpus or work
+    with atheris.instrument_imports(include=["lpplusplus"], enable_loader_override=False):
+        from reliability import readers
+
+    failed = False
+    work = Path(tempfile.mkdtemp())  # Children are copies of this process: only it removes the folder.
+    try:
         names = chosen.targets or list(readers.TARGETS)
-        while total < chosen.until and names:
-            for result in pool.map(lambda name: run(name, corpus, chosen.seconds, chosen.executions), names):
-                print(json.dumps(result), flush=True)
-                total = max(total, 0) + result["executions"]
-                if result["finding"] is not None:
-                    failed += 1
-                    names = [name for name in names if name != result["target"]]
+        for result in run_all(readers.TARGETS, names, chosen.corpus or work, chosen):
+            print(json.dumps(result), flush=True)
+            failed |= result["finding"] is not None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     sys.exit(1 if failed else 0)
 
 

@@ -356,12 +356,15 @@ def _read_project(path):
                     pass
             project.listing()
     finally:
-        kept = {file.read_bytes().decode(errors="replace") for file in root.rglob("*.png")}
+        kept = {file.read_bytes().decode(errors="replace") for file in root.rglob("*") if file.is_file()}
         beside = [one.name for one in root.parent.iterdir()]
+        aside = [*path.parent.glob("*.damaged")]
         shutil.rmtree(root)
         _project(root.parent)
         assert beside == ["birds"], f"it wrote {beside}"
     assert kept.issuperset(PHOTOS), f"photos are lost: {set(PHOTOS) - kept}"
+    if aside:
+        raise ProjectError(f"{path} was put aside: nothing can be undone.")
 
 
 _ERRORS = (SourceError, StoreError)

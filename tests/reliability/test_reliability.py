@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from commands import environment
-from reliability import fuzzing, io_errors, mutations, readers, services, soak
+from reliability import io_errors, mutations, readers, services, soak
 
 HERE = Path(__file__).parents[1]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -52,6 +53,27 @@ def _index(seed):
     return readers.seal_index(whole)
 
 
+def _tensor(make):
+    import torch
+
+    file = io.BytesIO()
+    torch.save(make(torch), file)
+    return file.getvalue()
+
+
+def _results(seed, name, value):
+    if sys.version_info < (3, 11):
+        pytest.skip("sqlite3 opens files only")
+    database = sqlite3.connect(":memory:")
+    database.deserialize(seed)
+    (text,) = database.execute("SELECT row FROM results WHERE status = 'ok'").fetchone()
+    database.execute("DELETE FROM results")
+    row = json.dumps(json.loads(text) | {name: value})
+    database.execute("INSERT INTO results VALUES ('x', 'ok', ?)", (row,))
+    database.commit()
+    return database.serialize()
+
+
 def _image_model(change):
     def make(seed):
         header, data = mutations.split_safetensors(seed)
@@ -85,6 +107,15 @@ def _features(seed):
         ("plan", lambda seed: b"x" * 9000 + b" = 1" + seed),
         ("safetensors", lambda seed: mutations.join_safetensors("x" * 9000, b"")),
         ("index", _index),
+        ("clip-benchmark", lambda seed: _tensor(lambda torch: torch.zeros(1, dtype=torch.int64).expand(10**10))),
+        ("clip-benchmark", lambda seed: _tensor(lambda torch: torch.ones(3, device="meta"))),
+        ("clip-benchmark", lambda seed: _tensor(lambda torch: torch.tensor([0, 1, 10**12]))),
+        ("splits", lambda seed: seed.replace(b"1,", b"%d," % 10**400)),
+        ("results", lambda seed: _results(seed, "versions", True)),
+        ("results", lambda seed: _results(seed, "finished", 1e18)),
+        ("results", lambda seed: _results(seed, "cell", [])),
+        ("results", lambda seed: seed.replace(b"CREATE TABLE claims", b"CREATE TABLE cl\xba\xbaims")),
+        ("project", lambda seed: seed.replace(b'"fly"]', b'"ant/ant"]')),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(names=[["ant"], "bee"]))),
     ],
@@ -93,6 +124,17 @@ def test_what_the_fuzzer_found_is_refused(name, change, tmp_path):
     target = readers.TARGETS[name].start()
     try:
         assert target.once(change(target.seeds(tmp_path)[0])) is False
+    finally:
+        target.stop()
+
+
+@pytest.mark.parametrize("old", [b'"change": 1', b'["ant", "fly"]'])
+@pytest.mark.parametrize("new", [b'"change": Infinity', b'["ant", "%s"]' % (b"x" * 300), rb'["ant", "\ud800"]'])
+def test_a_journal_of_nonsense_is_put_aside(old, new, tmp_path):
+    """The project opens, without what could be undone."""
+    target = readers.TARGETS["project"].start()
+    try:
+        assert target.once(target.seeds(tmp_path)[0].replace(old, new)) is False
     finally:
         target.stop()
 
@@ -128,11 +170,13 @@ def test_the_fuzzer_tells_what_it_finds(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import csv\ncsv.reader = lambda *a, **k: 1 / 0\n")
     path = [str(tmp_path), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    assert "ZeroDivisionError" in fuzzing.run("csv", tmp_path, 5, 0)["finding"]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path[1:]))
-    result = fuzzing.run("class-names", tmp_path, 60, 500)
-    assert result["finding"] is None
-    assert result["executions"] >= 500
+    command = [sys.executable, "-m", "reliability.fuzzing", "--jobs", "1", "--seconds", "60", "--executions", "500"]
+    done = subprocess.run([*command, "csv", "class-names"], capture_output=True, text=True, check=False)
+    csv, names = map(json.loads, done.stdout.splitlines())
+    assert "ZeroDivisionError" in csv["finding"]
+    assert names["finding"] is None
+    assert names["executions"] >= 500
+    assert done.returncode == 1
 
 
 # Services -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..images.errors import SourceError, shown
+
 Moves = Sequence[tuple[str, str]]
+
+
+class ProjectError(SourceError):
+    """A project cannot be opened, or not be changed that way; the message says what to do."""
+
+
+class MoveError(ProjectError):
+    """A change was written down and cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,14 @@ class Journal:
         for source, target in moves:
             here, there = self._place(source), self._place(target)
             if os.path.lexists(here) and not os.path.lexists(there):
-                there.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(here, there)
+                try:
+                    there.parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(here, there)
+                except OSError as error:
+                    raise MoveError(
+                        f"{here} cannot be moved to {shown(target)} ({error.strerror or error}), as {self.path} says: "
+                        f"mend that, or remove this file; then nothing before can be undone."
+                    ) from error
 
     def _write(self, line: Mapping[str, Any]) -> None:
         with open(self.path, "ab") as file:
@@ -123,7 +139,9 @@ class Journal:
             moves = tuple((str(source), str(target)) for source, target in line["moves"])
             for path in (path for pair in moves for path in pair):
                 self._place(path)
-            self._done.append(Change(int(line["change"]), dict(line["about"]), moves))
+            if type(line["change"]) is not int:
+                raise ValueError("the number of a change is not a whole number")
+            self._done.append(Change(line["change"], dict(line["about"]), moves))
             self._undone.clear()
             return moves
         came, went = (self._done, self._undone) if "undo" in line else (self._undone, self._done)

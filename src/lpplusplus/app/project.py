@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 
 from .._core.files import atomic_write
 from ..encoders import DEFAULT_ENCODER
-from ..images.errors import SourceError, StoreError, shown
+from ..images.errors import StoreError, shown
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
 from ..images.store.lock import exclusive
-from .journal import Change, Journal
+from .journal import Change, Journal, MoveError, ProjectError
 
 CLASSIFIER = "classifier.lpp"
 LONGEST_NAME = 100
@@ -40,10 +40,6 @@ _FORBIDDEN = re.compile(r'[/\\:*?"<>|]')
 """What some file system does not allow in a name."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for itself."""
-
-
-class ProjectError(SourceError):
-    """A project cannot be opened, or not be changed that way; the message says what to do."""
 
 
 class Photo(NamedTuple):
@@ -103,7 +99,11 @@ class Project:
             raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
         except OSError as error:
             raise ProjectError(f"{self.root} cannot be used ({error.strerror or error}).") from error
-        self._journal = self._read_journal()
+        try:
+            self._journal = self._read_journal()
+        except BaseException:
+            self.close()
+            raise
         self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
         self._clear_incoming()
 
@@ -133,12 +133,16 @@ class Project:
         """As `path_of`, also for what is hidden."""
         parts = relative.split("/")
         bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or _drive(part) for part in parts)
-        if bad:
+        if bad or not _is_text(relative):
             raise ProjectError(f"{shown(relative)} is not a path in this project.")
         path = self.root
         for part in parts:
             path = path / part
-            if path.is_symlink():
+            try:
+                link = path.is_symlink()
+            except OSError as error:  # No file system has such a long name.
+                raise ProjectError(f"{shown(relative)} is not a path in this project ({error.strerror}).") from error
+            if link:
                 raise ProjectError(f"{shown(relative)} leads through a link.")
         return path
 
@@ -320,6 +324,8 @@ class Project:
         path = self.hidden / "journal.jsonl"
         try:
             return Journal(path, self._place)
+        except MoveError:
+            raise
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))  # Only undo is lost, no photo.
             return Journal(path, self._place)

@@ -12,20 +12,24 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import psutil
 
 from .._core.files import canonical_json
 from .._core.text import BriefError
+from ..images.errors import shown
 from .cell import Cell
 
 FORMAT = 1
 FILE = "results.sqlite"
 STALE_SECONDS = 60.0
 """A claim ends when its owner has not renewed it for this time."""
+_YEAR_9999 = 253_370_764_800
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -102,13 +106,10 @@ class Results:
             raise ResultsError(f"{self.folder} has no {FILE}: run a benchmark into it first.")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
-        try:
-            with self._connect() as database:
-                database.executescript(_TABLES)
-                database.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
-                (found,) = database.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise ResultsError(f"{self.path} is not a results file ({error}): move it away.") from error
+        with self._connect() as database:
+            database.executescript(_TABLES)
+            database.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (str(FORMAT),))
+            (found,) = database.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
         if found != str(FORMAT):
             raise ResultsError(f"{self.path} has format {found}, this lpplusplus reads {FORMAT}: upgrade lpplusplus.")
 
@@ -117,10 +118,27 @@ class Results:
         with self._connect() as database:
             found = database.execute("SELECT cell, status, row FROM results ORDER BY rowid").fetchall()
         if not failed:
-            return [_row(text) for _, status, text in found if status == "ok"]
+            return [self._row(text) for _, status, text in found if status == "ok"]
         solved = {cell for cell, status, _ in found if status == "ok"}
         last = {cell: text for cell, status, text in found if status != "ok" and cell not in solved}
-        return [_row(text) for text in last.values()]
+        return [self._row(text) for text in last.values()]
+
+    def _row(self, text: str) -> Row:
+        """A row as it was written; one that another program has changed is refused."""
+        try:
+            content = json.loads(text)
+            cell = Cell(**content.pop("cell"))
+            known = _fields(Row)
+            row = Row(cell, **{name: value for name, value in content.items() if name in known})
+            for part in (cell, row):
+                for name, kind in _fields(type(part)).items():
+                    if not _fits(value := getattr(part, name), kind):
+                        raise ValueError(f"{name} is {shown(value)}")
+            if not 0 <= row.finished < _YEAR_9999:
+                raise ValueError(f"finished is {row.finished}")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ResultsError(f"{self.path} has a row that cannot be read ({error}): run that cell again.") from error
+        return row
 
     def done(self, cells: Iterable[Cell]) -> set[str]:
         """Keys of the cells that have succeeded."""
@@ -182,6 +200,10 @@ class Results:
                 yield database
         except sqlite3.OperationalError as error:  # The disk is full, say; it names no file.
             raise ResultsError(f"{self.path}: {error}.") from error
+        except sqlite3.IntegrityError:
+            raise
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise ResultsError(f"{self.path} is not a results file, or damaged ({error}): move it away.") from error
         finally:
             database.close()
 
@@ -192,8 +214,21 @@ def _is_gone(owner: str) -> bool:
     return host == socket.gethostname() and rest.isdecimal() and not psutil.pid_exists(int(rest))
 
 
-def _row(text: str) -> Row:
-    content = json.loads(text)
-    known = {one.name for one in fields(Row)}
-    cell = Cell(**content.pop("cell"))
-    return Row(cell, **{name: value for name, value in content.items() if name in known})
+@cache
+def _fields(kind: type) -> dict[str, Any]:
+    """Types of the fields of a class, by name."""
+    return get_type_hints(kind)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON has the type of a field."""
+    inner = get_args(kind)
+    if isinstance(kind, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < 1e300
+    return kind in (Any, Cell) or type(value) is kind

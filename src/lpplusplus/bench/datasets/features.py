@@ -41,6 +41,9 @@ AVERAGE = "average"
 EVERY = "all"
 """As a prompt: all of them, for methods that weigh prompts; others take their mean."""
 
+MOST_CLASSES = 1_000_000
+"""Of a file that does not name them."""
+
 BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
 """Names that the images of a split have where each split is an array of its own."""
 SPLIT_LABELS = tuple(f"{name}_labels" for name in BY_SPLIT)
@@ -86,8 +89,10 @@ def read_feature_file(
     if X.ndim != 2:
         raise DatasetError(f"{path}: embeddings have shape {X.shape}, expected (n, D).")
     text, chosen = _text(arrays, prompt, path)
-    n_classes = int(arrays["labels"].max()) + 1 if text is None else text.shape[-2]
-    classes = _classes(arrays, path) or tuple(str(label) for label in range(n_classes))
+    classes = _classes(arrays, path)
+    if classes is None:
+        count = int(_labels(arrays, None, path).max()) + 1 if text is None else text.shape[-2]
+        classes = tuple(str(label) for label in range(count))
     if text is not None and text.shape[-2:] != (len(classes), X.shape[1]):
         raise DatasetError(f"{path}: text is for {text.shape[-2]} classes in {text.shape[-1]} dimensions, but there "
                            f"are {len(classes)} class names, and embeddings have {X.shape[1]} dimensions.")  # fmt: skip
@@ -224,7 +229,7 @@ def _labels(arrays: dict[str, NDArray[Any]], classes: tuple[str, ...] | None, pa
             raise DatasetError(f"{path}: label {unknown[0]!r} is not among its classnames.")
         return np.array([places[label] for label in labels.tolist()], np.intp)
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or (classes is not None and high >= len(classes)):
+    if low < 0 or high >= (MOST_CLASSES if classes is None else len(classes)):
         raise DatasetError(f"{path}: labels from {low} to {high} are not positions in its classnames.")
     return labels.astype(np.intp)
 

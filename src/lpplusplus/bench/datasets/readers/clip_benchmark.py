@@ -5,13 +5,13 @@ text and no class names. A file `text.npz` in the folder, with the arrays `text`
 feature file, adds these. Without it there are images only, and the classes are called 0 to K - 1.
 """
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....images.errors import shown
 from ....images.sources.arrays import load_arrays
 from ..splits import PARTS, DatasetError
 from .base import Description, Reader, safe_path, table, text
@@ -43,12 +43,18 @@ def _tensor(path: Path, dimensions: int, kinds: str) -> NDArray[Any]:
     except ImportError as error:
         raise DatasetError(f'{path} is read with torch: pip install "lpplusplus[torch]".') from error
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        raise DatasetError(f"{path} cannot be read as a tensor ({str(error).splitlines()[0]}).") from error
-    if not isinstance(found, torch.Tensor):
-        raise DatasetError(f"{path} holds {type(found).__name__}, expected a tensor.")
-    array = np.asarray((found.float() if found.is_floating_point() else found).numpy())
+        size = path.stat().st_size
+        for device in ("meta", "cpu"):  # First without memory: a tensor's shape may be any, whatever the file holds.
+            found = torch.load(path, map_location=device, weights_only=True)
+            if not isinstance(found, torch.Tensor) or found.layout != torch.strided:
+                raise ValueError(f"it holds {type(found).__name__}, expected a tensor")
+            needed = max(found.untyped_storage().nbytes(), found.numel() * found.element_size())
+            if needed > size:
+                raise ValueError(f"its tensor would take {needed:,} bytes, the file has {size:,}")
+        found = found.detach()
+        array = np.asarray((found.float() if found.is_floating_point() else found).numpy())
+    except Exception as error:  # torch raises anything on malformed content.
+        raise DatasetError(f"{path} cannot be read as a tensor ({shown(str(error))}).") from error
     if array.ndim != dimensions or array.dtype.kind not in kinds:
         kind = "class numbers" if dimensions == 1 else "embeddings"
         raise DatasetError(f"{path}: found {array.dtype} of shape {array.shape}, expected {kind}.")

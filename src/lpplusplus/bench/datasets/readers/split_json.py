@@ -48,7 +48,7 @@ def _part(entries: list[Any], images: Path, names: dict[int, str], where: str) -
         if not isinstance(item, list) or len(item) != 3:
             raise DatasetError(f"{where}, entry {number}: expected [path, label, class name], found {item!r}.")
         file, label, name = item
-        if type(label) is not int or label < 0 or not isinstance(name, str) or not name.strip():
+        if type(label) is not int or not 0 <= label < 2**31 or not isinstance(name, str) or not name.strip():
             raise DatasetError(f"{where}, entry {number}: expected a label from 0 and a class name, found {item!r}.")
         if names.setdefault(label, name) != name:
             raise DatasetError(f"{where}, entry {number}: label {label} is {name!r} here, {names[label]!r} before.")
