@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from lpplusplus._core.text import LONGEST_MESSAGE
 from . import mutations
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+SECONDS_PER_INPUT = 20
+"""Of the processor."""
 
 
 @dataclass
@@ -63,6 +67,7 @@ class Target:
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.write(file, content)
         os.close(file)
+        begun = time.process_time()
         try:
             self.read(self.path)
         except self.errors as error:
@@ -70,6 +75,9 @@ class Target:
             assert len(said) <= LONGEST_MESSAGE, f"a message of {len(said)} characters"
             assert str(self.folder) in said, f"a message that does not name the file: {said}"
             return False
+        finally:
+            seconds = time.process_time() - begun
+            assert seconds < SECONDS_PER_INPUT, f"{seconds:.0f} seconds for one file"
         return True
 
     def mutate(self, content: bytes, rng: Any) -> bytes:

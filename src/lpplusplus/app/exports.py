@@ -16,7 +16,7 @@ from ..encoders import known_encoders
 from ..encoders.base import EncoderError
 from ..images.classifier import ImageClassifier
 from .desk import Desk
-from .project import ProjectError
+from .journal import ProjectError
 
 FILES = {
     "file": "classifier.lpp",

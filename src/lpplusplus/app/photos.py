@@ -27,7 +27,8 @@ from ..deploy.service.errors import Refusal, failed
 from ..deploy.service.reading import read_form
 from ..encoders.pixels.decoding import ImageError, Limits, decode, read_bytes
 from ..images.errors import shown
-from .project import Project, ProjectError
+from .journal import ProjectError
+from .project import Project
 
 LIMITS = Limits(max_bytes=64 * 2**20, max_pixels=100_000_000)
 """Of a photo. Larger than a telephone's, small enough for a laptop's memory."""

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -128,10 +127,9 @@ class Results:
         try:
             content = json.loads(text)
             cell = Cell(**content.pop("cell"))
-            known = _fields(Row)
-            row = Row(cell, **{name: value for name, value in content.items() if name in known})
+            row = Row(cell, **{name: value for name, value in content.items() if name in _TYPES[Row]})
             for part in (cell, row):
-                for name, kind in _fields(type(part)).items():
+                for name, kind in _TYPES[type(part)].items():
                     if not _fits(value := getattr(part, name), kind):
                         raise ValueError(f"{name} is {shown(value)}")
             if not 0 <= row.finished < _YEAR_9999:
@@ -214,10 +212,8 @@ def _is_gone(owner: str) -> bool:
     return host == socket.gethostname() and rest.isdecimal() and not psutil.pid_exists(int(rest))
 
 
-@cache
-def _fields(kind: type) -> dict[str, Any]:
-    """Types of the fields of a class, by name."""
-    return get_type_hints(kind)
+_TYPES: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in (Cell, Row)}
+"""Types of the fields, by name."""
 
 
 def _fits(value: Any, kind: Any) -> bool:
