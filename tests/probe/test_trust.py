@@ -26,12 +26,31 @@ def test_alpha_starts_at_the_smaller_of_the_two():
     F, y, T = small_task(6, 4, 32, seed=0)
     shared = starts.shared_alpha(F, y, T)
     for text in (T, T[::-1].copy()):
-        probe = LPPlusPlus(updates=0, alpha_init="trusted").fit(F, y, text=text)
+        probe = LPPlusPlus(updates=0, alpha_init="trusted", metric="none").fit(F, y, text=text)
         believed = starts.believable(F, y, text)
         top = starts.shared_alpha(F, y, believed)
         assert np.allclose(probe.alpha_, starts.likeliest_alpha(F, y, believed, most=top))
         assert np.allclose(probe.alpha_, probe.alpha_[0])
     assert np.allclose(LPPlusPlus(updates=0, alpha_init="shared").fit(F, y, text=T).alpha_, shared)
+
+
+@pytest.mark.parametrize("each", [3, 4, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_metric_leaves_names_the_share_that_it_leaves_images(each, weighted):
+    """α times the mean of f·B⁻¹f, from four images per class on: few images and many, with weights and without."""
+    F, y, T = small_task(6, each, 32, seed=2)
+    F /= np.linalg.norm(F, axis=1, keepdims=True)
+    often = 1.0 + np.arange(len(y)) % 3 if weighted else np.ones(len(y))
+    centred = F - np.stack([np.average(F[y == k], axis=0, weights=often[y == k]) for k in range(6)])[y]
+    S = (often[:, None] * centred).T @ centred
+    B = np.eye(32) + 32 * S / np.trace(S)
+    kept = np.average(np.einsum("nd,nd->n", F, np.linalg.solve(B, F.T).T), weights=often)
+    plain, within = (
+        LPPlusPlus(updates=0, metric=metric).fit(F, y, text=T, sample_weight=often) for metric in ("none", "within")
+    )
+    enough = weighted or each >= 4  # Of three images with weights 1 to 3 a class has more than four.
+    assert kept < 0.9
+    assert np.allclose(within.alpha_, plain.alpha_ * (kept if enough else 1.0))
 
 
 def test_a_doubted_name_is_replaced_by_the_mean_name_in_the_start_alone():

@@ -47,7 +47,8 @@ class LPPlusPlus(Doubts):
     alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
         Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
         "trusted", the default, is the smaller of that and the α under which the names alone make the support likeliest,
-        so names that mean nothing do no harm; a name that four or more images of its class contradict is not used.
+        so names that mean nothing do no harm; a name that four or more images of its class contradict is not used. With
+        four images per class and the metric, it is smaller by the part that the metric leaves of the images.
     metric : {"within", "none"}, optional
         "within", the default, follows the descent in coordinates in which images of one class scatter alike in all
         directions, as linear discriminant analysis does. It needs a class with two images, and is off without one. The

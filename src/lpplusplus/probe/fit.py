@@ -310,6 +310,9 @@ class _Run:
             if recipe.alpha_init == "trusted":
                 text = initialization.believable(F, support.y, text, support.roots, self.team)
             alpha = self._alpha(support, text, sums, rng)
+            enough = self.task.least_weight >= initialization.ENOUGH_TO_DOUBT
+            if recipe.alpha_init == "trusted" and metric is not None and enough:
+                alpha = initialization.part_left(F, metric, self.team) * alpha
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
         if recipe.intercept:
