@@ -1,9 +1,10 @@
-"""Fits on embeddings that stay in their file: the same classifier, block by block."""
+"""Fits on embeddings that stay in their file, or with other processes: the same classifier, block by block."""
 
 import numpy as np
 import pytest
 
-from lpplusplus import GDA, LPPlusPlus, ZeroShot, fit_many, load
+from held_rows import scattered
+from lpplusplus import GDA, LPPlusPlus, TipAdapter, ZeroShot, fit_many, load
 from lpplusplus._core import rows
 from lpplusplus._core.rows import Rows
 from tasks import small_task
@@ -111,3 +112,64 @@ def test_closed_forms_stream_as_well(task, method, with_text, monkeypatch):
     assert "given_" not in vars(streamed)
     assert np.allclose(whole.coef_, streamed.coef_, rtol=1e-5, atol=1e-5)
     assert np.allclose(whole.intercept_, streamed.intercept_, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("parameters", [*PARAMETERS, {"selection": "validation"}, {"intercept": True}], ids=str)
+def test_the_same_classifier_where_others_hold_the_rows(task, parameters):
+    X, _, y, T = task
+    if parameters.get("solver") == "lbfgs":  # Its line search makes much of rounding.
+        X = X.astype(np.float64)
+    held_out = {"X_val": X[:90], "y_val": y[:90]} if parameters.get("selection") == "validation" else {}
+    rows = scattered(X, 100, 100, 700)  # One holds 100 rows, one holds none.
+    here = LPPlusPlus(**parameters).fit(X, y, text=T, **held_out)
+    there = LPPlusPlus(**parameters).fit(rows, y, text=T, **held_out)
+    assert np.abs(there.coef_ - here.coef_).max() < 1e-5 * np.abs(here.coef_).max()
+    assert np.array_equal(there.predict(X), here.predict(X))
+    assert (there.selection_, there.n_updates_) == (here.selection_, here.n_updates_)
+    assert "given_" not in vars(there)
+    again = LPPlusPlus(**parameters).fit(scattered(X, 100, 100, 700), y, text=T, **held_out)
+    assert np.array_equal(again.coef_, there.coef_)
+
+
+def test_what_travels_is_as_large_as_the_classes(task):
+    X, _, y, T = task
+    rows = scattered(np.concatenate([X] * 8), 3000)
+    probe = LPPlusPlus(selection="last", updates=3000).fit(rows, np.concatenate([y] * 8), text=T)
+    holders, weights = rows._holders, 6 * 12 * 4
+    # Labels once, a sample of 300 rows for α and 8 rows per class, and per call some arrays of K x D and a few kB.
+    assert holders.bytes < 8 * 9600 + 400 * 50 + holders.calls * (4 * weights + 4000)
+    assert holders.calls < 2 * (len(probe.history_.loss) + 8)
+
+
+def test_rows_that_others_hold_are_read_in_any_order(task):
+    X = task[0]
+    rows, index = scattered(X, 100, 700), np.array([800, 3, 3, 699, 700, 1199])
+    assert np.array_equal(rows[index, :], X[index])
+    assert np.array_equal(rows.take(index)[::2, :], X[index[::2]])
+    factors = np.linspace(1, 2, 6, dtype=np.float32)
+    assert np.allclose(rows.take(index).times(factors).unit()[1:4, :] / factors[1:4, None],
+                       (X / np.linalg.norm(X, axis=1)[:, None])[index[1:4]], rtol=1e-6)  # fmt: skip
+
+
+def test_bad_rows_are_named_by_their_number_among_all(task):
+    X, _, y, T = task
+    X = X.copy()
+    X[1100] = np.nan
+    with pytest.raises(ValueError, match=r"X\[956:1200\] contains NaN in row 144"):
+        LPPlusPlus().fit(scattered(X, 700), y, text=T)
+
+
+@pytest.mark.parametrize("method", [ZeroShot, GDA])
+def test_closed_forms_where_others_hold_the_rows(task, method, monkeypatch):
+    X, mapped, y, T = task
+    monkeypatch.setattr(method, "memory", 0)
+    for text in (T, None):
+        streamed, there = (method().fit(rows, y, text=text) for rows in (mapped, scattered(X, 500)))
+        assert np.allclose(there.coef_, streamed.coef_, rtol=1e-5, atol=1e-5)
+        assert np.allclose(there.intercept_, streamed.intercept_, rtol=1e-5, atol=1e-5)
+
+
+def test_other_methods_need_their_rows(task):
+    X, _, y, T = task
+    with pytest.raises(TypeError, match="TipAdapter needs all rows in one process"):
+        TipAdapter().fit(scattered(X, 500), y, text=T)

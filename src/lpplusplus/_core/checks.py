@@ -10,6 +10,7 @@ from sklearn.utils import check_array, column_or_1d
 from . import backend
 from .backend import Array
 from .rows import Rows
+from .scattered_rows import ScatteredRows
 from .task import Task
 
 SKIPPED = {
@@ -80,10 +81,12 @@ def _by_parts(check: Callable[[Array, str], None]) -> Callable[[Array | Rows, st
     @wraps(check)
     def checked(X: Array | Rows, name: str) -> None:
         if not isinstance(X, Rows):
-            return check(X, name)
-        for rows in X.blocks():
-            check(X[rows, :], f"{name}[{rows.start}:{rows.stop}]")
-        return None
+            check(X, name)
+        elif isinstance(X, ScatteredRows):
+            list(X.each(checked, name=name))
+        else:
+            for rows in X.blocks():
+                check(X[rows, :], f"{name}[{X.first + rows.start}:{X.first + rows.stop}]")
 
     return checked
 

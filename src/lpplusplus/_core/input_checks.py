@@ -11,6 +11,7 @@ from . import backend, checks, named_text
 from .backend import Array
 from .class_prompts import check_text
 from .rows import Rows, mapping_of
+from .scattered_rows import ScatteredRows
 from .task import Task
 
 
@@ -99,10 +100,17 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         return backend.namespace(stack).mean(stack, axis=1), stack
 
     def _too_large(self, X: Any) -> Rows | None:
-        """Checked rows that are read block by block, if `X` lies in a file and takes more than `memory`."""
-        if self.memory is None or mapping_of(X) is None or X.dtype.kind != "f" or X.nbytes <= self.memory * 2**20:
+        """Checked rows that are not read as a whole: `X` takes more than `memory` in its file, or others hold it."""
+        if isinstance(X, ScatteredRows):
+            if self.memory is None:
+                raise TypeError(
+                    f"{type(self).__name__} needs all rows in one process: pass an array, not scattered rows."
+                )
+            rows: Rows = X
+        elif self.memory is None or mapping_of(X) is None or X.dtype.kind != "f" or X.nbytes <= self.memory * 2**20:
             return None
-        rows = Rows(X)
+        else:
+            rows = Rows(X)
         checks.check_finite(rows, "X")
         self._check_size(rows, "X")
         self.__dict__.pop("feature_names_in_", None)

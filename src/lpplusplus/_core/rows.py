@@ -8,7 +8,7 @@ let go, so that a pass over the file keeps none of it.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat
@@ -39,6 +39,10 @@ class Rows:
     """
 
     ndim = 2
+    first = 0
+    """Number of the first row, where these are a part of more."""
+    scattered = False
+    """Whether other processes hold them; see `ScatteredRows`."""
 
     def __init__(
         self, source: Array, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
@@ -101,22 +105,39 @@ class Rows:
         height = max(256, BLOCK // self.shape[1])
         return (slice(low, min(low + height, len(self))) for low in range(0, len(self), height))
 
+    def each(self, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:
+        """`work(rows, *along, **common)` in each process that holds some of the rows; here, one holds all."""
+        return iter((work(self, *along, **common),))
+
     def take(self, rows: Array) -> Rows:
         """Some of the rows, not read yet."""
         index = rows if self._index is None else self._index[rows]
         factors = None if self._factors is None else self._factors[rows]
-        return Rows(self.source, index, unit=self._unit, factors=factors)
+        return self._with(index, factors, self._unit)
 
     def times(self, factors: Array) -> Rows:
         """Each row multiplied by its number."""
         known = factors if self._factors is None else factors * self._factors
-        return Rows(self.source, self._index, unit=self._unit, factors=known)
+        return self._with(self._index, known, self._unit)
 
     def unit(self) -> Rows:
         """Scaled to length 1; not scaled again at every reading where all have that length already."""
         if self._map is None and all(backend.has_unit_rows(self[rows, :]) for rows in self.blocks()):
             return self
-        return Rows(self.source, self._index, unit=True, factors=self._factors)
+        return self._with(self._index, self._factors, unit=True)
+
+    def _with(self, index: Array | None, factors: Array | None, unit: bool) -> Rows:
+        return Rows(self.source, index, unit=unit, factors=factors)
+
+
+def is_scattered(X: Any) -> bool:
+    """Whether these are rows that other processes hold."""
+    return isinstance(X, Rows) and X.scattered
+
+
+def everywhere(X: Array | Rows, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:
+    """`Rows.each`, also of an array."""
+    return X.each(work, *along, **common) if isinstance(X, Rows) else iter((work(X, *along, **common),))
 
 
 def unit_rows(X: Array | Rows) -> Array | Rows:
@@ -141,6 +162,10 @@ def parts(X: Array | Rows) -> Iterator[slice]:
 
 def sum_by_class(X: Array | Rows, y: Array, n_classes: int) -> Array:
     """Row k of the result is the sum of the rows of `X` whose label is k; (n_classes, D)."""
+    return sum(everywhere(X, _sum_by_class, y, n_classes=n_classes))
+
+
+def _sum_by_class(X: Array | Rows, y: Array, n_classes: int) -> Array:
     return sum(backend.sum_by_class(X[rows, :], y[rows], n_classes) for rows in parts(X))
 
 

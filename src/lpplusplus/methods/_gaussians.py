@@ -15,7 +15,7 @@ from typing import Any
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.rows import Rows, parts
+from .._core.rows import Rows, everywhere, parts
 
 
 class Gaussians:
@@ -40,11 +40,11 @@ class Gaussians:
         self._X = X if isinstance(X, Rows) else backend.cast(X, wide)
         self._counts = backend.cast(xp.bincount(y, minlength=n_classes), wide)
         known = self._counts > 0
-        sums = sum(backend.sum_by_class(self._samples(rows), y[rows], n_classes) for rows in parts(X))
+        sums = sum(everywhere(self._X, _sums, y, n_classes=n_classes, basis=self._basis))
         means = sums / xp.where(known, self._counts, 1.0)[:, None]
         means = xp.where(known[:, None], means, xp.sum(means, axis=0)[None, :] / xp.sum(backend.cast(known, wide)))
-        centred = (self._samples(rows) - means[y[rows]] for rows in parts(X))
-        values, self._vectors = xp.linalg.eigh(sum(part.T @ part for part in centred))
+        scatter = sum(everywhere(self._X, _scatter, y, means=means, basis=self._basis))
+        values, self._vectors = xp.linalg.eigh(scatter)
         self._values = xp.where(values > 0, values, xp.zeros_like(values))
         self._means, self._centre = means @ self._vectors, means
         self._trace = float(xp.sum(self._values))
@@ -52,9 +52,7 @@ class Gaussians:
         """A trace this small is rounding."""
 
     def _samples(self, rows: Array | slice) -> Array:
-        """Some samples, in the span of all of them where that is smaller."""
-        block = backend.cast(self._X[rows, :], backend.wide_dtype(self._X))
-        return block if self._basis is None else block @ self._basis
+        return _samples(self._X, rows, self._basis)
 
     def linear(self) -> tuple[Array, Array]:
         """Pμ_k, (K, D), and -μ_k·Pμ_k / 2, (K,)."""
@@ -102,3 +100,18 @@ class Gaussians:
         squares[each, own] += (zz / (n - 1) - 2 * z_means[each, own]) * grown / (n - 1)
         f_means[each, own] -= fz * grown / (n - 1)
         return self._dim * (f_means - squares / 2)
+
+
+def _sums(X: Array | Rows, y: Array, n_classes: int, basis: Array | None) -> Array:
+    return sum(backend.sum_by_class(_samples(X, rows, basis), y[rows], n_classes) for rows in parts(X))
+
+
+def _scatter(X: Array | Rows, y: Array, means: Array, basis: Array | None) -> Array:
+    centred = (_samples(X, rows, basis) - means[y[rows]] for rows in parts(X))
+    return sum(part.T @ part for part in centred)
+
+
+def _samples(X: Array | Rows, rows: Array | slice, basis: Array | None) -> Array:
+    """Some samples, in the span of all of them where that is smaller."""
+    block = backend.cast(X[rows, :], backend.wide_dtype(X))
+    return block if basis is None else block @ basis

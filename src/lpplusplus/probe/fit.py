@@ -21,7 +21,7 @@ from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_va
 from .held_out import HeldOutAnswers, every_nth, what_is_lacking
 from .metric import Metric, within
 from .none_of_these import Neighbourhood
-from .objective import Objective, Point, PrimalObjective, SpanObjective, Support, Weights, best_form, cost_of_evaluation
+from .objective import Objective, Point, SpanObjective, Support, Weights, best_form, cost_of_evaluation, form_on_weights
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
@@ -290,7 +290,7 @@ class _Run:
         Where there are few `watched` images, the span form tracks their logits along with those of the support.
         """
         solver = self.solver
-        form = PrimalObjective if solver.coordinates != "any" else best_form(support, solver.evaluations)
+        form = form_on_weights(support) if solver.coordinates != "any" else best_form(support, solver.evaluations)
         extra = {}
         if form is SpanObjective and watched is not None and not worth_being_lazy(support, watched):
             extra["tracked"] = watched

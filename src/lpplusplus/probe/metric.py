@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from .._core import backend
 from .._core.backend import Array
 from .._core.lazy import lazy
-from .._core.rows import Rows, parts, sum_by_class, times
+from .._core.rows import Rows, is_scattered, parts, sum_by_class, times
 from .._core.threads import ALONE, Team
 
 RHO = 1.0
@@ -111,6 +111,8 @@ def within(
 
 def moment_of(F: Array | Rows, team: Team) -> Array:
     """FᵀF, (D, D)."""
+    if is_scattered(F):
+        return sum(F.each(_moment_there))
 
     def work(worker: int) -> Array:
         total, mine = 0, team.share(F.shape[0], worker)
@@ -122,3 +124,8 @@ def moment_of(F: Array | Rows, team: Team) -> Array:
         return total
 
     return sum(team.map(work))
+
+
+def _moment_there(F: Rows) -> Array:
+    """`moment_of` in a process that holds some of the rows, on the threads that BLAS has there."""
+    return moment_of(F, ALONE)

@@ -23,7 +23,7 @@
 """
 
 from .base import Objective
-from .forms import best_form, cost_of_evaluation
+from .forms import best_form, cost_of_evaluation, form_on_weights
 from .loss import gradients, loss
 from .point import Evaluation, Point, Watch, Weights
 from .primal import PrimalObjective
@@ -41,6 +41,7 @@ __all__ = [
     "Weights",
     "best_form",
     "cost_of_evaluation",
+    "form_on_weights",
     "gradients",
     "loss",
 ]

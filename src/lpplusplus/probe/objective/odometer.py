@@ -5,7 +5,7 @@ import math
 from ..._core import backend
 from ..._core.backend import Array
 from ..._core.lazy import lazy
-from ..._core.rows import parts
+from ..._core.rows import Rows, everywhere, parts
 from ..._core.softmax import HARMLESS
 from .point import Point
 from .support import Support
@@ -50,5 +50,9 @@ class Odometer:
     def _longest(self) -> float:
         """Length of the longest embedding, at least 1: the most that a logit changes when its class moves by 1."""
         F, roots = self._support.F, self._support.roots
-        squares = backend.namespace(F).concat([backend.squared_lengths(F[rows, :]) for rows in parts(F)])
-        return max(1.0, math.sqrt((squares if roots is None else squares / roots**2).max()))
+        return max(1.0, math.sqrt(max(everywhere(F, _longest_square, roots))))
+
+
+def _longest_square(F: Array | Rows, roots: Array | None) -> float:
+    squares = backend.namespace(F).concat([backend.squared_lengths(F[rows, :]) for rows in parts(F)])
+    return float((squares if roots is None else squares / roots**2).max())

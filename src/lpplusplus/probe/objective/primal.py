@@ -60,18 +60,22 @@ class PrimalObjective(Objective):
 
     def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        F, text = support.F, support.text
-        xp = backend.namespace(F)
+        text = support.text
+        self._text = None if text is None else backend.copy(backend.namespace(text).permute_dims(text, (1, 0)))
+        self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """What every pass over the images writes to."""
+        support, team, F = self.support, self.team, self.support.F
         self._chunks = support.chunks(team)
         height = max(b - a for a, b in self._chunks)
-        self._text = None if text is None else backend.copy(xp.permute_dims(text, (1, 0)))
         self._own = {chunk: own_entries(support.y[slice(*chunk)], support.n_classes) for chunk in self._chunks}
         shape = (support.dim, support.n_classes)
         self._logits = [backend.empty(F, (height, shape[1])) for _ in range(team.size)]
         self._sums = [backend.empty(F, shape) for _ in range(team.size)]
         self._parts = [backend.empty(F, shape) for _ in range(team.size)]
         self._rooms = [support.room(height) for _ in range(team.size)]
-        self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
 
     def at(self, weights: Weights) -> Point:
         xp = backend.namespace(self.support.F)
@@ -130,7 +134,7 @@ class PrimalObjective(Objective):
         self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
     ) -> Evaluation:
         asked = self._prepare(point, w=w, alpha=alpha, spread=spread)
-        shares = self.team.map(lambda worker: self._share(asked, worker))
+        shares, gradient = self.over_images(asked)
         self._note_bound(point, max(share.size for share in shares))
         if asked.hold:
             self._held_at = point, point.alpha
@@ -141,11 +145,8 @@ class PrimalObjective(Objective):
             text_gradient = sum(share.along_text for share in shares) * factor
             self._freeze(text_gradient)
             return Evaluation(loss, alpha=text_gradient, spread=kappa)
-        if not asked.gradient:
+        if gradient is None:
             return Evaluation(loss, spread=kappa)
-        gradient = self._sums[0]
-        for other in self._sums[1:]:
-            gradient += other
         gradient *= factor
         self._freeze(gradient)
         text_gradient = backend.column_dots(gradient, self._text) if alpha else None
@@ -156,6 +157,16 @@ class PrimalObjective(Objective):
             bias_gradient = sum(share.intercept for share in shares) * factor
             self._freeze(bias_gradient)
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+
+    def over_images(self, asked: Pass) -> tuple[list[Share], Array | None]:
+        """One pass: what the workers' images add up to, and the sum that is the gradient of W, if it is asked for."""
+        shares = self.team.map(lambda worker: self._share(asked, worker))
+        if not asked.gradient:
+            return shares, None
+        gradient = self._sums[0]
+        for other in self._sums[1:]:
+            gradient += other
+        return shares, gradient
 
     def _prepare(self, point: Point, *, w: bool, alpha: bool, spread: bool) -> Pass:
         """Decide what the workers do; what they share is made here, where there is one thread."""

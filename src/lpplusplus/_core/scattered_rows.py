@@ -1,0 +1,142 @@
+"""Embeddings that several processes hold, each some of the rows.
+
+A fit is made of sums over rows. Each process sums its own; what travels is as large as the classes, not as the rows.
+Sums are added in the order of the rows, so results repeat bit for bit as long as the rows are divided in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import array_api_compat
+import numpy as np
+
+from . import backend
+from .backend import Array
+from .lazy import lazy
+from .rows import Rows
+
+
+class Holders(Protocol):
+    """The processes. Process h holds the rows from `starts[h]` to `starts[h + 1]`."""
+
+    starts: Sequence[int]
+    """Where the rows of each begin; last, the number of all rows."""
+    like: np.ndarray[Any, Any]
+    """Rows as they are held, of the same width and precision, but none of them: (0, D)."""
+
+    def put(self, thing: Any) -> Any:
+        """What stands for `thing` in a call, so that it is sent once and not with every call."""
+
+    def call(self, holder: int, *arguments: Any) -> Any:
+        """Begin `held(X, first, *arguments)` in a process that has its rows as `X`."""
+
+    def wait(self, begun: Any) -> Any:
+        """What a call returns; raises what it raised."""
+
+
+def held(
+    X: Array, first: int, work: Callable[..., Any], common: dict[str, Any], unit: bool, index: Any, factors: Any,
+    *along: Any,
+) -> Any:  # fmt: skip
+    """In a process whose rows `X` begin with number `first` of all: do what it was asked for."""
+    rows = Rows(X, index, unit=unit, factors=factors)
+    rows.first = first
+    return work(rows, *along, **common)
+
+
+class ScatteredRows(Rows):
+    """Rows that other processes hold: it stands where `Rows` do.
+
+    Parameters
+    ----------
+    holders
+        The processes.
+    index, unit, factors
+        As in `Rows`.
+    """
+
+    scattered = True
+
+    def __init__(
+        self, holders: Holders, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
+    ) -> None:
+        self.source, self._index, self._unit, self._factors = holders.like, index, unit, factors
+        self._map, self._holders = None, holders
+        count = holders.starts[-1] if index is None else len(index)
+        self.shape = int(count), int(holders.like.shape[1])
+        self.dtype = np.dtype(backend.working_dtype(holders.like))
+        self.device = array_api_compat.device(holders.like)
+        self._sent: list[tuple[Any, list[Any]]] = []
+
+    def each(self, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:
+        """`work(rows, *along, **common)` in each process that holds some of these rows, in the order of the rows.
+
+        Parameters
+        ----------
+        work
+            A function of a module; it gets `Rows`.
+        along
+            Arrays with an entry for each row, or None. Each process gets its part, of the same array only once.
+        common
+            What all of them get.
+        """
+        everywhere = self._holders.put(common)
+        columns = [self._parts(one) for one in (self._local, self._factors, *along)]
+        calls = [
+            self._holders.call(holder, work, everywhere, self._unit, *(column[place] for column in columns))
+            for place, (holder, _) in enumerate(self._mine)
+        ]
+        return map(self._holders.wait, calls)
+
+    def read(self, rows: Any, room: Array | None = None) -> Array:
+        """Some of the rows, brought here."""
+        wanted = self.take(np.arange(len(self))[rows])
+        assert isinstance(wanted, ScatteredRows)
+        block = np.empty(wanted.shape, self.dtype)
+        for (_, mine), part in zip(wanted._mine, wanted.each(_all_of), strict=True):
+            block[mine] = part
+        return block
+
+    def unit(self) -> Rows:
+        """Scaled to length 1, at every reading."""
+        return self._with(self._index, self._factors, unit=True)
+
+    def _with(self, index: Array | None, factors: Array | None, unit: bool) -> Rows:
+        return ScatteredRows(self._holders, index, unit=unit, factors=factors)
+
+    @lazy
+    def _mine(self) -> list[tuple[int, Any]]:
+        """The processes that hold some of these rows, each with their places among them."""
+        ranges = enumerate(pairwise(self._holders.starts))
+        if self._index is None:
+            return [(holder, slice(low, high)) for holder, (low, high) in ranges if low < high]
+        places = [
+            (holder, np.flatnonzero((self._index >= low) & (self._index < high))) for holder, (low, high) in ranges
+        ]
+        return [(holder, mine) for holder, mine in places if len(mine)]
+
+    @lazy
+    def _local(self) -> Array | None:
+        """The place of each row in its process; None for all rows."""
+        if self._index is None:
+            return None
+        starts = np.asarray(self._holders.starts)
+        return self._index - starts[np.searchsorted(starts, self._index, side="right") - 1]
+
+    def _parts(self, column: Array | None) -> list[Any]:
+        """Each process's part of an array, sent once."""
+        if column is None:
+            return [None] * len(self._mine)
+        for known, parts in self._sent:
+            if known is column:
+                return parts
+        parts = [self._holders.put(column[mine]) for _, mine in self._mine]
+        self._sent.append((column, parts))
+        return parts
+
+
+def _all_of(rows: Rows) -> Array:
+    return rows[:, :]
