@@ -24,8 +24,10 @@ from .console import (
     warn,
 )  # fmt: skip
 from .options import (
+    HERE,
     AllowNetwork,
     Classes,
+    Engine,
     Errors,
     Json,
     NewModel,
@@ -36,6 +38,7 @@ from .options import (
     Spec,
     Store,
     Views,
+    Where,
 )  # fmt: skip
 from .outputs import check_model, check_report, check_store, make_report, tell_report
 
@@ -111,6 +114,7 @@ def train(
     ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
+    where: Where = HERE,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a few labelled images per class.
@@ -123,6 +127,7 @@ def train(
     lpp train photos/ -o birds.lpp -e onnx:immich-app/ViT-B-32__openai
     lpp train photos/ -o birds.lpp -t "a photo of a {}, a type of bird."
     lpp train tiles/ -o land.lpp -t @satellite -t "a map of a {}."
+    lpp train s3://bucket/features -o birds.lpp --engine ray
     """
     kind = _method(method)
     check_model(output, [path for path in (source, val, classes, unlabelled) if path is not None])
@@ -130,6 +135,13 @@ def train(
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
+
+    sentences = template or DEFAULT_TEMPLATE
+    if where.engine is Engine.ray:
+        _refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
+        _on_ray(source, output, method, where, as_json, encoder=encoder, template=sentences, method=kind(),
+                names=classes, val=val, allow_network=allow_network)  # fmt: skip
+        return
     from ..images.classifier import ImageClassifier
     from ..images.inputs import holds_embeddings
     from ..images.sources import open_images
@@ -137,7 +149,7 @@ def train(
 
     clf = ImageClassifier(
         encoder,
-        template=template or DEFAULT_TEMPLATE,
+        template=sentences,
         method=kind(),
         views=views,
         on_error=on_error.value,
@@ -158,23 +170,70 @@ def train(
     insight = checked(clf)
     clf.save(output, support=support)
     if not support:
-        remark(
-            f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it."
-        )
+        _tell_bare(output)
     make_report(clf, report)
     if as_json:
-        where = {"report": report and str(report)}
-        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, **where})
+        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, "report": report and str(report)})
         return
     tell(clf, insight, output, to_tell)
-    if unlabelled is not None:
-        _tell_unlabelled(clf.classifier_.n_unlabelled_)
+    _tell_unlabelled(unlabelled, clf)
     tell_report(report)
 
 
-def _tell_unlabelled(used: int) -> None:
+def _tell_unlabelled(given: Path | None, clf: ImageClassifier) -> None:
+    if given is None:
+        return
+    used = clf.classifier_.n_unlabelled_
     gained = f"{used} of them look like these classes, and held-out images gained by them"
     say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
+
+
+def _tell_bare(output: Path) -> None:
+    remark(f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it.")
+
+
+def _refuse_with_ray(**options: Any) -> None:
+    for name, given in options.items():
+        if given:
+            raise typer.BadParameter(
+                f"--{name} needs the embeddings on this machine: leave out it or --engine ray.", param_hint="--engine"
+            )
+
+
+def _on_ray(
+    source: Path, output: Path, called: str, where: Where, as_json: bool, *, names: Path | None, **options: Any
+) -> None:
+    from ..cluster.train import train_on_ray
+    from ..images.parquet.addresses import spelled
+    from ..images.sources.class_names import read_class_names
+
+    with bar("Training on Ray"):
+        done = train_on_ray(
+            spelled(source), names=None if names is None else read_class_names(names), slots=where.slots(None),
+            address=where.ray_address, **options,
+        )  # fmt: skip
+    clf = done.classifier
+    clf.save(output)
+    if as_json:
+        show_json(
+            {
+                "model": str(output),
+                "method": called,
+                "encoder": clf.origin_ and clf.origin_.spec,
+                "classes": [str(label) for label in clf.classes_.tolist()],
+                "names": list(clf.names_),
+                "images": done.images,
+                "workers": done.workers,
+                "measured": done.measured,
+                "accuracy": done.accuracy,
+            }
+        )
+        return
+    say("[bold]{}[/]: {} classes from {} images, held by {} worker(s)", output, len(clf.classes_), done.images,
+        done.workers)  # fmt: skip
+    if done.accuracy is not None:
+        say("{} of {} are answered right.", percent(done.accuracy), done.measured)
+    _tell_bare(output)
 
 
 def _method(name: str) -> type[FewShotClassifier]:

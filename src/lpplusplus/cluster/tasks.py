@@ -62,14 +62,14 @@ def run_tasks(
                 try:
                     result = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    result = _plain(error)
+                    result = plain_error(error)
                 yield job, result
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
 
 
-def _plain(error: Any) -> Exception:
+def plain_error(error: Any) -> Exception:
     """What a task raised, as it was raised there; or that its worker was lost."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..encoders import Encoder
     from ..encoders.pixels.decoding import ImageError
     from .sources.image_set import Item
+
+_Files = TypeVar("_Files", bound=Sequence[Any])
 
 DIGEST = 8
 """Bytes of a digest. Of a million images and a million others, two have the same one by chance once in 20 million."""
@@ -89,6 +91,18 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.spec} ({self.fingerprint[:12]}, {self.dim} dimensions)"
+
+
+def share_of(files: _Files, share: tuple[int, int] | None) -> _Files:
+    """Part k of n of a sequence, for `share` = (k, n); all of it for None.
+
+    >>> share_of("abcde", (0, 2)), share_of("abcde", (1, 2)), share_of("abcde", None)
+    ('ab', 'cde', 'abcde')
+    """
+    if share is None:
+        return files
+    part, parts = share
+    return files[len(files) * part // parts : len(files) * (part + 1) // parts]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..embeddings import Embeddings, Origin
+from ..embeddings import Embeddings, Origin, share_of
 from ..errors import SourceError, StoreError, shown
 from ..sources.arrays import FREELY_UNPACKED, MOST_PACKED, check_finite_rows
 from . import clip_retrieval
@@ -41,7 +41,16 @@ def is_parquet(place: str | PathLike[str]) -> bool:
     return any(name.endswith(".parquet") for name in files) and not any(folder for _, folder in found)
 
 
-def read_parquet(place: str | PathLike[str], *, labels: bool = False) -> Embeddings:
+def files_of(place: str | PathLike[str]) -> int:
+    """How many files `read_parquet` would read; of clip-retrieval's layout, pairs of them."""
+    system, path = open_place(place)
+    files, _ = _files(system, path, masked(place))
+    return len(files.pairs if isinstance(files, clip_retrieval.Layout) else files)
+
+
+def read_parquet(
+    place: str | PathLike[str], *, labels: bool = False, share: tuple[int, int] | None = None
+) -> Embeddings:
     """Embeddings of a Parquet file, of a folder of such files, or of what clip-retrieval wrote.
 
     Parameters
@@ -50,6 +59,8 @@ def read_parquet(place: str | PathLike[str], *, labels: bool = False) -> Embeddi
         A path or an address. A folder is read with all its `.parquet` files in the order of their names.
     labels
         Whether there must be labels.
+    share
+        (k, n) reads part k of n only: so many of the `files_of` it, in their order.
 
     Raises
     ------
@@ -61,9 +72,10 @@ def read_parquet(place: str | PathLike[str], *, labels: bool = False) -> Embeddi
     try:
         files, index = _files(system, path, masked(place))
         if isinstance(files, clip_retrieval.Layout):
-            found = clip_retrieval.read(system, files, place, LABEL)
+            found = clip_retrieval.read(system, clip_retrieval.Layout(share_of(files.pairs, share)), place, LABEL)
         else:
-            found = _read(system, files, index, place, alone=files == [path])
+            index = index and replace(index, rows=share_of(index.rows, share))
+            found = _read(system, share_of(files, share), index, place, alone=files == [path])
     except (SourceError, StoreError):
         raise
     except Exception as error:  # pyarrow's errors on malformed files, and every file system's own.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..embeddings import Embeddings
+from ..embeddings import Embeddings, share_of
 from ..errors import DamagedShardError, StoreError
 from .index import BEFORE, NAME, is_index, read_index
 from .shards import Shard, assemble, map_embeddings, parse, read_header, read_shard, shard_name
@@ -64,20 +64,30 @@ class FeatureStore:
         """(n, V, D)."""
         return (len(self), *self.origin.shape)
 
-    def load(self, *, verify: bool = True) -> Embeddings:
-        """All embeddings in memory; each shard is checked against its CRC-32 by default."""
-        X = np.empty(self.shape, np.float32)
-        hashes = np.empty((len(self), 32), np.uint8)
-        ends = np.cumsum([receipt.rows for receipt in self._receipts])
+    @property
+    def shards(self) -> int:
+        """Number of its files."""
+        return len(self._receipts)
+
+    def load(self, *, verify: bool = True, share: tuple[int, int] | None = None) -> Embeddings:
+        """All embeddings in memory; each shard is checked against its CRC-32 by default.
+
+        With `share` = (k, n), part k of n of its shards only.
+        """
+        shards = share_of(range(self.shards), share)
+        ends = np.cumsum([0, *(receipt.rows for receipt in self._receipts)])
+        first, end = ends[shards.start], ends[shards.stop]
+        X = np.empty((end - first, *self.origin.shape), np.float32)
+        hashes = np.empty((len(X), 32), np.uint8)
 
         def read(number: int) -> tuple[list[str], list[str] | None]:
-            rows = slice(ends[number] - self._receipts[number].rows, ends[number])
+            rows = slice(ends[number] - first, ends[number + 1] - first)
             shard = self._shard(number, X[rows], verify)
             hashes[rows] = shard.hashes
             return shard.paths, shard.labels
 
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            parts = list(pool.map(read, range(len(self._receipts))))
+            parts = list(pool.map(read, shards))
         paths = [path for part, _ in parts for path in part]
         labels = [label for _, part in parts for label in part or ()]
         found = np.array(labels, np.str_) if self.labelled else None
