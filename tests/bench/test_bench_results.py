@@ -52,7 +52,7 @@ def test_failures_are_kept_until_they_succeed(tmp_path):
     assert [row.traceback for row in results.rows(failed=True)] == ["second"]
     assert results.rows() == []
     assert results.done([cell()]) == set()
-    assert results.claim(cell())
+    assert results.claim([cell()])
     results.add(Row(cell(), "ok", accuracy=1.0))
     assert results.rows(failed=True) == []
     assert results.done([cell(), cell(2)]) == {cell().key}
@@ -60,33 +60,45 @@ def test_failures_are_kept_until_they_succeed(tmp_path):
 
 def test_a_claim_keeps_others_away_until_its_owner_dies(tmp_path, monkeypatch):
     one, two = Results(tmp_path), Results(tmp_path)
-    assert one.claim(cell())
-    assert one.claim(cell())
-    assert not two.claim(cell())
+    assert one.claim([cell()])
+    assert one.claim([cell()])
+    assert not two.claim([cell()])
     one.release([cell()])
-    assert two.claim(cell())
+    assert two.claim([cell()])
     monkeypatch.setattr(module, "STALE_SECONDS", 0.05)
     time.sleep(0.1)
-    assert one.claim(cell())
+    assert one.claim([cell()])
     time.sleep(0.1)
     one.renew()
-    assert not two.claim(cell())
+    assert not two.claim([cell()])
 
 
 def test_a_claim_of_a_process_that_was_killed_is_taken_over_at_once(tmp_path):
     script = (
         "import os, sys\nfrom lpplusplus.bench.cell import Cell\nfrom lpplusplus.bench.results import Results\n"
-        "assert Results(sys.argv[1]).claim(Cell('a', 'b', 'c', 1, 1, 'LPPlusPlus'))\nos.kill(os.getpid(), 9)\n"
+        "assert Results(sys.argv[1]).claim([Cell('a', 'b', 'c', 1, 1, 'LPPlusPlus')])\nos.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert Results(tmp_path).claim(Cell("a", "b", "c", 1, 1, "LPPlusPlus"))
-    assert not Results(tmp_path).claim(Cell("a", "b", "c", 1, 1, "LPPlusPlus"))  # We are alive.
+    assert Results(tmp_path).claim([Cell("a", "b", "c", 1, 1, "LPPlusPlus")])
+    assert not Results(tmp_path).claim([Cell("a", "b", "c", 1, 1, "LPPlusPlus")])  # We are alive.
 
 
 def test_a_done_cell_cannot_be_claimed(tmp_path):
     results = Results(tmp_path)
     results.add(Row(cell(), "ok"))
-    assert not results.claim(cell())
+    assert not results.claim([cell()])
+
+
+def test_cells_are_claimed_and_rows_are_written_together(tmp_path):
+    one, two = Results(tmp_path), Results(tmp_path)
+    assert one.claim([cell(1), cell(2)]) == [cell(1), cell(2)]
+    assert two.claim([cell(seed) for seed in range(1, 5)]) == [cell(3), cell(4)]
+    one.add(Row(cell(1), "failed", traceback="lost"), Row(cell(2), "ok", accuracy=0.5))
+    assert [row.accuracy for row in one.rows()] == [0.5]
+    assert two.claim([cell(1), cell(2)]) == [cell(1)]  # A row gives up the claim; a failed cell may be tried again.
+    with pytest.raises(TypeError):
+        two.add(Row(cell(3), "ok"), Row(cell(4), "ok", accuracy=object()))
+    assert len(one.rows()) == 1  # All of them or none.
 
 
 def test_draws_are_kept(tmp_path):
@@ -127,7 +139,7 @@ def _write(folder, owner, ready):
     results = Results(folder)
     ready.wait()
     for seed in range(1, 41):
-        if results.claim(cell(seed)):
+        if results.claim([cell(seed)]):
             results.add(Row(cell(seed), "ok", accuracy=float(owner)))
             results.release([cell(seed)])
 

@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 from commands import LPP, ask, complaint, environment
+from lpplusplus import GDA, LPPlusPlus, load
 from lpplusplus.bench.results import Results
+from lpplusplus.cluster.holders import RayHolders, scattered
+from lpplusplus.cluster.slots import Slots, connected
 from lpplusplus.images.parquet import read_parquet
 from lpplusplus.images.store import FeatureStore
 from ray_nodes import nodes
+from tasks import small_task
 from toy_images import toy_image
 
 pytest.importorskip("ray")
@@ -120,6 +124,7 @@ def test_the_driver_is_killed_and_started_again(photos, local, tmp_path):
         again = Driver(cluster, "embed", photos, "-o", tmp_path / "features", *ENCODER).answer()
         assert (again["computed"], again["skipped"]) == (0, said["skipped"])
         answers_are_those_without_ray(cluster, photos, tmp_path)
+        the_classifier_is_that_without_ray(cluster, tmp_path)
         too_much_is_refused(cluster, photos, tmp_path)
 
 
@@ -141,6 +146,78 @@ def answers_are_those_without_ray(cluster, photos, tmp_path):
         assert [row["none_of_these"] for row in rows] == [answer["none_of_these"] for answer in expected]
         chances = [[one["probability"] for one in answer["top"]] for answer in expected]
         assert np.allclose([row["top_probabilities"] for row in rows], chances, atol=1e-6)
+
+
+def the_classifier_is_that_without_ray(cluster, tmp_path):
+    """Trained on embeddings that two workers hold."""
+    model = tmp_path / "by_ray.lpp"
+    said = Driver(cluster, "train", tmp_path / "features", "-o", model).answer()
+    assert (said["images"], said["workers"], said["measured"]) == (1998, 2, "held-out images")
+    ask("train", tmp_path / "features", "-o", tmp_path / "here.lpp")
+    there, here = load(model), load(tmp_path / "here.lpp")
+    assert np.abs(there.coef_ - here.coef_).max() < 1e-5 * np.abs(here.coef_).max()
+    assert there.classes_.tolist() == here.classes_.tolist()
+    question = ("predict", tmp_path / "features", "--sets", "0.9", "--none", "0.05")
+    answers = [ask(question[0], one, *question[1:])["predictions"] for one in (model, tmp_path / "here.lpp")]
+    assert [[one["set"], one["none_of_these"]] for one in answers[0]] == [
+        [one["set"], one["none_of_these"]] for one in answers[1]
+    ]
+    seen = ask("evaluate", model, tmp_path / "features")["trained_on"]
+    assert seen == 1998
+    refused = ("train", tmp_path / "features", "-o", model, "--shots", "4", "--engine", "ray")
+    assert "--shots needs the embeddings on this machine" in complaint(*refused)
+
+
+@pytest.fixture(scope="module")
+def many_rows(tmp_path_factory):
+    """A file of rows, their labels and names, and what is fitted on them in memory."""
+    X, y, T = (part.astype(np.float32) for part in small_task(20, 600, 32, seed=5))
+    path = tmp_path_factory.mktemp("rows") / "X.npy"
+    np.save(path, X)
+    return path, y.astype(int), T, LPPlusPlus().fit(X, y.astype(int), text=T), GDA().fit(X, y.astype(int), text=T)
+
+
+def test_workers_and_a_node_are_killed_in_the_middle_of_a_fit(many_rows, monkeypatch):
+    """Their rows are read again, by another process and on another node, and the classifier is the same."""
+    path, y, T, here, gaussians = many_rows
+    with nodes(3) as cluster, connected(cluster.address), scattered(str(path), Slots(workers=2)) as found:
+        assert len(found.X) == len(y)
+
+        def fitted(method, disaster=None):
+            calls, original = [], RayHolders.call
+
+            def call(self, *arguments):
+                calls.append(arguments)
+                if len(calls) == 30 and disaster is not None:
+                    disaster()
+                return original(self, *arguments)
+
+            monkeypatch.setattr(RayHolders, "call", call)
+            return method.fit(found.X, y, text=T), len(calls)
+
+        def places():
+            import ray
+
+            return list(found.X.each(lambda rows: (os.getpid(), ray.get_runtime_context().get_node_id())))
+
+        first, calls = fitted(LPPlusPlus())
+        assert 30 < calls < 200
+        assert np.abs(first.coef_ - here.coef_).max() < 1e-5 * np.abs(here.coef_).max()
+        before = places()
+        again, _ = fitted(LPPlusPlus(), lambda: os.kill(before[0][0], signal.SIGKILL))
+        assert np.array_equal(again.coef_, first.coef_)
+        after = places()
+        assert after[0][0] != before[0][0]
+        assert after[1] == before[1]
+        lost = next((node for node in cluster.others if node.node_id in [node for _, node in after]), None)
+        assert lost is not None
+        again, _ = fitted(LPPlusPlus(), lambda: cluster.remove_node(lost, allow_graceful=False))
+        assert np.array_equal(again.coef_, first.coef_)
+        assert lost.node_id not in [node for _, node in places()]
+        there, _ = fitted(GDA())
+        assert np.allclose(there.coef_, gaussians.coef_, rtol=1e-5, atol=1e-5)
+        with pytest.raises(ValueError, match="y has 3"):
+            LPPlusPlus().fit(found.X, y[:3], text=T)
 
 
 def too_much_is_refused(cluster, photos, tmp_path):
@@ -217,8 +294,15 @@ def test_from_a_bucket_to_a_bucket_and_no_secret_is_left_anywhere(photos, bucket
         driver = Driver(cluster, "embed", places[0], "-o", places[1], "-e", "drawings")
         out, err = driver.process.communicate(timeout=200)
         assert driver.process.returncode == 0, err
+        trained = Driver(cluster, "train", places[1], "-o", tmp_path / "model.lpp")
+        more = trained.process.communicate(timeout=200)
+        assert trained.process.returncode == 0, more
+        lost = Driver(cluster, "train", places[1].replace("features", "nothing"), "-o", tmp_path / "model.lpp")
+        more += lost.process.communicate(timeout=200)
+        assert "s3://***@lpp/nothing" in more[3]
         logs = [path.read_bytes() for path in Path(os.environ["RAY_TMPDIR"]).rglob("*") if path.is_file()]
         assert len(logs) > 5
+        logs += [*(text.encode() for text in more), (tmp_path / "model.lpp").read_bytes()]
     found = read_parquet(places[1], labels=True)
     assert (len(found), len(found.classes), found.paths[0]) == (119, 8, "s3://lpp/photos/class0/0000.jpg")
     stored = [system.open_input_file(one.path).read() for one in system.get_file_info(fs.FileSelector("lpp/features"))]

@@ -1,7 +1,7 @@
 """The results of a benchmark: one SQLite file with a row for each cell. Rows are never changed.
 
-Each row is written in a transaction of its own, so a killed run loses at most the cells under way. Several processes
-may share a file: a cell is claimed before it is run, and the claim of a process that has ended is taken over.
+A row is written as soon as it is there, so a killed run loses at most the cells under way. Several processes
+may share a file: cells are claimed before they are run, and the claims of a process that has ended are taken over.
 """
 
 import json
@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -91,9 +91,8 @@ class Results:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = Results(folder)
     ...     cell = Cell("birds", "rn50", "LP++", 4, 1, "LPPlusPlus")
-    ...     if results.claim(cell):
-    ...         results.add(Row(cell, "ok", accuracy=0.9))
-    ...         results.release([cell])
+    ...     for free in results.claim([cell]):
+    ...         results.add(Row(free, "ok", accuracy=0.9))
     ...     [row.accuracy for row in results.rows()], results.done([cell]) == {cell.key}
     ([0.9], True)
     """
@@ -144,34 +143,43 @@ class Results:
             solved = {cell for (cell,) in database.execute("SELECT cell FROM results WHERE status = 'ok'")}
         return solved & {cell.key for cell in cells}
 
-    def add(self, row: Row) -> None:
-        """Write a row; the second success of a cell is not kept."""
-        with self._connect() as database:
-            database.execute(
-                "INSERT OR IGNORE INTO results VALUES (?, ?, ?)",
-                (row.cell.key, row.status, canonical_json(asdict(row))),
-            )
+    def add(self, *rows: Row) -> None:
+        """Write rows, all of them or none, and give up our claims of their cells.
 
-    def claim(self, cell: Cell) -> bool:
-        """Claim a cell to run it; False if it is done, or claimed by a running process."""
-        now = time.time()
+        The second success of a cell is not kept.
+        """
         with self._connect() as database:
             database.execute("BEGIN IMMEDIATE")
-            solved = database.execute("SELECT 1 FROM results WHERE cell = ? AND status = 'ok'", (cell.key,)).fetchone()
-            taken = database.execute(
-                "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
-            ).fetchone()
-            if solved or (taken and taken[0] != self.owner and not _is_gone(taken[0])):
-                return False
-            database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
-        return True
+            database.executemany(
+                "INSERT OR IGNORE INTO results VALUES (?, ?, ?)",
+                [(row.cell.key, row.status, canonical_json(asdict(row))) for row in rows],
+            )
+            self._give_up(database, (row.cell for row in rows))
+
+    def claim(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Claim cells to run them; those that are done, or claimed by a running process, are left out."""
+        now, free = time.time(), []
+        with self._connect() as database:
+            database.execute("BEGIN IMMEDIATE")
+            for cell in cells:
+                solved = database.execute("SELECT 1 FROM results WHERE cell = ? AND status = 'ok'", (cell.key,))
+                taken = database.execute(
+                    "SELECT owner FROM claims WHERE cell = ? AND seen > ?", (cell.key, now - STALE_SECONDS)
+                ).fetchone()
+                if not solved.fetchone() and (not taken or taken[0] == self.owner or _is_gone(taken[0])):
+                    database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (cell.key, self.owner, now))
+                    free.append(cell)
+        return free
 
     def release(self, cells: Iterable[Cell]) -> None:
         """Give up claims."""
         with self._connect() as database:
-            database.executemany(
-                "DELETE FROM claims WHERE cell = ? AND owner = ?", [(cell.key, self.owner) for cell in cells]
-            )
+            self._give_up(database, cells)
+
+    def _give_up(self, database: sqlite3.Connection, cells: Iterable[Cell]) -> None:
+        database.executemany(
+            "DELETE FROM claims WHERE cell = ? AND owner = ?", [(cell.key, self.owner) for cell in cells]
+        )
 
     def renew(self) -> None:
         """Renew all claims; to be called more often than every `STALE_SECONDS`."""

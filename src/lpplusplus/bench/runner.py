@@ -47,8 +47,8 @@ class Workers(Protocol):
     def wait(self) -> None:
         """Return when that has started."""
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
-        """Run cells of one data set; rows as they end."""
+    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
+        """Run cells of one data set; as soon as some have ended, their rows."""
 
 
 @dataclass
@@ -181,16 +181,16 @@ def _rows(
     claimed: list[Cell] = []
 
     def jobs() -> Iterator[Job]:
-        for cell in missing:
-            if results.claim(cell):
-                claimed.append(cell)
+        for low in range(0, len(missing), workers.count):  # Together: a transaction waits for the disk.
+            free = results.claim(missing[low : low + workers.count])
+            claimed.extend(free)
+            for cell in free:
                 yield cell, draws[cell.shots, cell.seed], limit
 
     try:
-        for row in workers.run(data, jobs()):
-            results.add(row)
-            results.release([row.cell])
-            yield row
+        for rows in workers.run(data, jobs()):
+            results.add(*rows)
+            yield from rows
     finally:
         results.release(claimed)
 
@@ -202,8 +202,9 @@ class LocalWorkers:
         self.plan, self.count = plan, count
         self.starting: Iterator[Any] | None = None
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
-        return self._parallel(delayed(run_cell)(cell, data, draw, limit=limit) for cell, draw, limit in jobs)
+    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
+        ended = self._parallel(delayed(run_cell)(cell, data, draw, limit=limit) for cell, draw, limit in jobs)
+        return ([row] for row in ended)
 
     def start(self) -> None:
         if self.starting is None and self.count > 1:

@@ -38,13 +38,13 @@ class RayWorkers:
     def wait(self) -> None:
         pass
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[Row]:
+    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
         import ray
 
         everywhere = ray.put(data)
         tasks = ((everywhere, cell, draw, limit, self.slots.cpus) for cell, draw, limit in jobs)
-        for (_, cell, *_), result in run_tasks(_cell, tasks, self.slots, asked=self._asked):
-            yield _failed(cell, result) if isinstance(result, Exception) else result
+        for ended in run_tasks(_cell, tasks, self.slots, asked=self._asked):
+            yield [_failed(job[1], row) if isinstance(row, Exception) else row for job, row in ended]
 
     def _asked(self, job: tuple[Any, ...]) -> Slots:
         return Slots(self.slots.cpus, max(self.slots.gpus, float(on_gpu(job[1]))), self.slots.workers)

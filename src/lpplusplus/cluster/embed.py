@@ -175,7 +175,7 @@ def _measured(work: Embedding, listed: Plan, slots: Slots, output: str) -> Embed
         return work
     kept = settings(output)
     if kept is None:
-        ((_, found),) = run_tasks(_measure, [(work, listed.parts[0])], replace(slots, workers=1), ahead=0)
+        (((_, found),),) = run_tasks(_measure, [(work, listed.parts[0])], replace(slots, workers=1), ahead=0)
         if isinstance(found, Exception):
             raise ClusterError(str(found)) from None
         kept = {"batch": found}

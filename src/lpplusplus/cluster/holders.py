@@ -166,7 +166,8 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
     place, slots = absolute(source), slots or Slots()
     files = _files(place)
     count = min(slots.check(), files)
-    kind = ray.remote(max_restarts=RETRIES, max_task_retries=RETRIES, **slots.options)(Holder)
+    # While a worker starts again, calls are tried again and again; if it is lost for good, they fail.
+    kind = ray.remote(max_restarts=RETRIES, max_task_retries=-1, **slots.options)(Holder)
     actors = [kind.remote(place, (number, count)) for number in range(count)]
     try:
         about = [_answer(begun) for begun in [actor.about.remote() for actor in actors]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from .._core.progress import Progress
@@ -78,7 +79,7 @@ def run(
     jobs = ((work, everywhere, output, part, n) for n, part in enumerate(plan.parts) if n not in done)
     if progress is not None:
         progress(len(done), len(plan.parts))
-    for (*_, number), result in run_tasks(_guarded, jobs, slots):
+    for (*_, number), result in chain.from_iterable(run_tasks(_guarded, jobs, slots)):
         if isinstance(result, Exception):
             raise ClusterError(f"{result} (What is finished is kept: the same command goes on from there.)") from None
         done[number] = result

@@ -17,7 +17,7 @@ def run_tasks(
     *,
     asked: Callable[[tuple[Any, ...]], Slots] | None = None,
     ahead: int = 1,
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
+) -> Iterator[list[tuple[tuple[Any, ...], Any]]]:
     """Run `function(*job)` for each job on the cluster.
 
     Parameters
@@ -35,8 +35,8 @@ def run_tasks(
 
     Yields
     ------
-    tuple
-        A job, and what it returned or the exception that it ended with, in the order they end.
+    list
+        As soon as some jobs have ended, each of them with what it returned or the exception that it ended with.
     """
     import ray
 
@@ -56,17 +56,22 @@ def run_tasks(
                 running[remote.options(**options, max_retries=RETRIES).remote(*job)] = job
             if not running:
                 return
-            ended, _ = ray.wait(list(running), num_returns=1, timeout=5.0)
-            for reference in ended:
-                job = running.pop(reference)
-                try:
-                    result = ray.get(reference)
-                except ray.exceptions.RayError as error:
-                    result = plain_error(error)
-                yield job, result
+            first, others = ray.wait(list(running), num_returns=1, timeout=5.0)
+            ended = first + (ray.wait(others, num_returns=len(others), timeout=0)[0] if first and others else [])
+            if ended:
+                yield [(running.pop(reference), _result(reference)) for reference in ended]
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
+
+
+def _result(reference: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return plain_error(error)
 
 
 def plain_error(error: Any) -> Exception:
