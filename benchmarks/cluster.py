@@ -1,11 +1,16 @@
 """What Ray costs on one machine, how it scales over nodes, and what that means for more images than fit one machine.
 
     python -m benchmarks.cluster overhead --photos $LPP_DATA/photos --images 5000
-    python -m benchmarks.cluster scaling --photos $LPP_DATA/photos --images 1500 --nodes 1 2 4
+    python -m benchmarks.cluster scaling --photos $LPP_DATA/photos --images 2048 --nodes 1 2 4 --rounds 3
+    python -m benchmarks.cluster ray-data --photos $LPP_DATA/photos --images 1024 --rounds 2
+    python -m benchmarks.cluster fit --rows 200000 --classes 1000
     python -m benchmarks.cluster model --rate 100 --start 1.5
 
 overhead   time of `embed_on_ray` over the time of `embed` into a store, on the same photos and all cores
-scaling    nodes with a core of their own each (`ray.cluster_utils.Cluster`), beside what the cost model says
+scaling    nodes with a core of their own each (`ray.cluster_utils.Cluster`), beside the cost model, and beside
+           processes without Ray, one on each core: what the machine itself gives
+ray-data   time of the same embedding by Ray Data (files, actors with an encoder, Parquet) over that of `embed_on_ray`
+fit        `LPPlusPlus` on rows that the workers of 1 and of 2 such nodes hold, against the fit in memory on one core
 model      days and machines for 1e8 and 1e9 images, and for 1e5 cells of the benchmark, by the formula below
 
 **Cost model.** `seconds = start + ⌈parts / workers⌉ · images per part / rate`, where `rate` is images per second of one
@@ -22,20 +27,24 @@ import argparse
 import json
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from lpplusplus.cluster.embed import embed_on_ray
+from lpplusplus.cluster.embed import embed_on_ray, limit_threads
+from lpplusplus.cluster.files import Content
 from lpplusplus.cluster.parts import MOST_PARTS
 from lpplusplus.cluster.slots import Slots, connected
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import open_images
+from lpplusplus.images.sources.image_set import ImageSet
 from lpplusplus.images.store import ROWS_PER_SHARD
 
 OVERHEAD, SPEEDUP = 1.15, 1.7
@@ -82,42 +91,96 @@ def overhead(options: argparse.Namespace, photos: Path, folder: Path) -> dict[st
         for _ in range(options.rounds):
             ours.append(local_seconds(photos, folder / "store", options.encoder))
             theirs.append(ray_seconds(photos, folder / "parquet", options.encoder)[0])
-    ratio = sorted(b / a for a, b in zip(ours, theirs, strict=True))[len(ours) // 2]
+    ratio = median(b / a for a, b in zip(ours, theirs, strict=True))
     return {"local": ours, "ray": theirs, "ratio": ratio, "limit": OVERHEAD, "start_of_the_cluster": started}
 
 
-def scaling(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str, Any]:
-    """Each cluster in turn, and the model beside it."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from ray_nodes import nodes
+def by_ray_data(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str, Any]:
+    """Both on one cluster, in turn. Actors ask for half a processor each: with a whole one, nothing is left to read."""
+    import ray
 
-    found = {}
-    for count in options.nodes:
-        with nodes(count, pinned=True) as cluster:
-            seconds, done = ray_seconds(photos, folder / "parquet", options.encoder, cluster.address)
-        parts = [receipt.seconds for receipt in done.outcome.receipts]
-        found[count] = {"seconds": seconds, "inside_parts": sum(parts), "longest_part": max(parts)}
-    first = found[options.nodes[0]]
+    theirs: list[float] = []
+    ours: list[float] = []
+    with connected(None):
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        for _ in range(options.rounds):
+            shutil.rmtree(folder / "data", ignore_errors=True)
+            start = time.perf_counter()
+            rows = ray.data.read_binary_files(str(photos), include_paths=True)
+            rows = rows.map_batches(
+                _Embedder, fn_constructor_args=(options.encoder,), batch_size=ROWS_PER_SHARD, num_cpus=0.5,
+                compute=ray.data.ActorPoolStrategy(size=os.cpu_count()),
+            )  # fmt: skip
+            rows.write_parquet(str(folder / "data"))
+            theirs.append(time.perf_counter() - start)
+            ours.append(ray_seconds(photos, folder / "parquet", options.encoder)[0])
+    return {"ray_data": theirs, "ours": ours, "ratio": median(a / b for a, b in zip(theirs, ours, strict=True))}
+
+
+class _Embedder:
+    """An actor of Ray Data: bytes of images to embeddings, by the local engine's code."""
+
+    def __init__(self, encoder: str) -> None:
+        limit_threads(1)
+        self.encoder = open_encoder(encoder)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        items: list[Any] = [Content(content, path) for content, path in zip(batch["bytes"], batch["path"], strict=True)]
+        found = embed(ImageSet(items, source="Ray Data"), self.encoder, on_error="skip")
+        return {"embedding": found.rows, "path": list(found.paths), "hash": [bytes(one) for one in found.hashes]}
+
+
+def scaling(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str, Any]:
+    """Each cluster in turn, in every round, and the model beside it."""
+    nodes = _nodes()
     cores = os.cpu_count() or 1
-    rate = options.images / first["inside_parts"]
-    start = first["seconds"] - first["inside_parts"]
-    plain = plain_speedup(photos, folder, options.encoder, cores)
-    for count, one in found.items():
-        at_once = min(count, cores)
-        shared = 1.0 if at_once == 1 else plain / cores
-        one["speedup"] = first["seconds"] / one["seconds"]
-        one["model"] = model_seconds(options.images, at_once, rate * shared, start)
+    times: dict[int, list[float]] = {count: [] for count in options.nodes}
+    inside: list[float] = []
+    plain: list[dict[str, float]] = []
+    for _ in range(options.rounds):
+        for count in options.nodes:
+            with nodes(count, pinned=True) as cluster:
+                seconds, done = ray_seconds(photos, folder / "parquet", options.encoder, cluster.address)
+            times[count].append(seconds)
+            if count == options.nodes[0]:
+                inside.append(sum(receipt.seconds for receipt in done.outcome.receipts))
+        plain.append(without_ray(photos, folder, options.encoder, cores))
+    first = times[options.nodes[0]]
+    rate = options.images / median(inside)
+    start = median(first) - median(inside)
+    shared = median([one["speedup"] for one in plain]) / cores
+    found = {
+        count: {
+            "seconds": seconds,
+            "speedup": [one / other for one, other in zip(first, seconds, strict=True)],
+            "model": model_seconds(options.images, min(count, cores), rate * (shared if count > 1 else 1.0), start),
+        }
+        for count, seconds in times.items()
+    }
     return {
         "images": options.images, "cores": cores, "rate_of_one_worker": rate, "start": start, "nodes": found,
-        "speedup_of_all_cores_without_ray": plain, "goal_of_two_nodes": SPEEDUP,
+        "all_cores_without_ray": plain, "goal_of_two_nodes": SPEEDUP,
     }  # fmt: skip
 
 
-def plain_speedup(photos: Path, folder: Path, encoder: str, count: int) -> float:
-    """What all cores give without Ray: one process on one core, then one on each, with the same photos each."""
-    times = []
+def _nodes() -> Any:
+    """The clusters of the tests."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from ray_nodes import nodes
+
+    return nodes
+
+
+def without_ray(photos: Path, folder: Path, encoder: str, count: int) -> dict[str, float]:
+    """What all cores give without Ray: one process on one core, then one on each, with the same photos each.
+
+    Processor time is that of one process. If it grows when the other core works, too, the cores share something: no
+    division of the work gets that back.
+    """
+    times, processor = [], []
     for processes in (1, min(count, os.cpu_count() or 1)):
-        start = time.perf_counter()
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         code = "import sys; from benchmarks.cluster import pinned; pinned(*sys.argv[1:])"
         running = [
             subprocess.Popen(
@@ -128,7 +191,40 @@ def plain_speedup(photos: Path, folder: Path, encoder: str, count: int) -> float
         if any(process.wait() for process in running):
             raise SystemExit("a plain process failed.")
         times.append((time.perf_counter() - start) / processes)
-    return times[0] / times[1]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        processor.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / processes)
+    return {"speedup": times[0] / times[1], "processor_time_grows": processor[1] / processor[0]}
+
+
+def fit(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """In memory on one core, then on rows that workers hold; the same task for all."""
+    import numpy as np
+
+    from benchmarks.out_of_core import make
+    from lpplusplus import LPPlusPlus
+    from lpplusplus.cluster.holders import scattered
+
+    nodes, cores = _nodes(), sorted(os.sched_getaffinity(0))
+    make(folder, options.rows, options.classes, 512)
+    y, text = np.load(folder / "y.npy"), np.load(folder / "text.npy")
+    os.sched_setaffinity(0, cores[:1])
+    os.environ["OMP_NUM_THREADS"] = "1"  # Of the workers; here the core decides.
+    X = np.load(folder / "X.npy")
+    start = time.perf_counter()
+    here = LPPlusPlus().fit(X, y, text=text)
+    found: dict[str, Any] = {"rows": options.rows, "classes": options.classes, "in_memory": time.perf_counter() - start}
+    del X
+    for count in options.nodes:
+        os.sched_setaffinity(0, cores)
+        with nodes(count, pinned=True) as cluster, connected(cluster.address):
+            start = time.perf_counter()
+            with scattered(str(folder / "X.npy"), Slots(workers=count)) as rows:
+                opened = time.perf_counter() - start
+                probe = LPPlusPlus().fit(rows.X, y, text=text)
+                seconds = time.perf_counter() - start - opened
+        difference = float(np.abs(probe.coef_ - here.coef_).max() / np.abs(here.coef_).max())
+        found[f"{count} nodes"] = {"opening": opened, "fit": seconds, "difference": difference}
+    return found
 
 
 def pinned(core: str, photos: str, folder: str, encoder: str) -> None:
@@ -176,12 +272,14 @@ def model(options: argparse.Namespace) -> list[dict[str, Any]]:
 def main(arguments: list[str] | None = None) -> None:
     """Print JSON, one object per command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("overhead", "scaling", "model"))
+    parser.add_argument("what", choices=("overhead", "scaling", "ray-data", "fit", "model"))
     parser.add_argument("--photos", type=Path)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--encoder", default="embedded")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rows", type=int, default=200_000, help="of the fit")
+    parser.add_argument("--classes", type=int, default=1000, help="of the fit")
     parser.add_argument("--rate", type=float, default=100.0, help="images per second of one core")
     parser.add_argument("--start", type=float, default=1.5)
     parser.add_argument("--bytes-in", type=float, default=100e3, help="of a photo")
@@ -191,11 +289,15 @@ def main(arguments: list[str] | None = None) -> None:
     if options.what == "model":
         print(json.dumps(model(options), indent=1))
         return
+    if options.what == "fit":
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(fit(options, Path(folder)), indent=1))
+        return
     if options.photos is None:
         parser.error("--photos is missing")
     with tempfile.TemporaryDirectory() as folder:
         photos = collect(options.photos, options.images, Path(folder) / "photos")
-        run = overhead if options.what == "overhead" else scaling
+        run = {"overhead": overhead, "scaling": scaling, "ray-data": by_ray_data}[options.what]
         print(json.dumps(run(options, photos, Path(folder)), indent=1))
 
 
