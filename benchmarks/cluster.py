@@ -4,6 +4,7 @@
     python -m benchmarks.cluster scaling --photos $LPP_DATA/photos --images 2048 --nodes 1 2 4 --rounds 3
     python -m benchmarks.cluster ray-data --photos $LPP_DATA/photos --images 1024 --rounds 2
     python -m benchmarks.cluster fit --rows 200000 --classes 1000
+    python -m benchmarks.cluster writer
     python -m benchmarks.cluster model --rate 100 --start 1.5
 
 overhead   time of `embed_on_ray` over the time of `embed` into a store, on the same photos and all cores
@@ -11,6 +12,7 @@ scaling    nodes with a core of their own each (`ray.cluster_utils.Cluster`), be
            processes without Ray, one on each core: what the machine itself gives
 ray-data   time of the same embedding by Ray Data (files, actors with an encoder, Parquet) over that of `embed_on_ray`
 fit        `LPPlusPlus` on rows that the workers of 1 and of 2 such nodes hold, against the fit in memory on one core
+writer     cells per second that the benchmark's one writer can keep, one by one and together
 model      days and machines for 1e8 and 1e9 images, and for 1e5 cells of the benchmark, by the formula below
 
 **Cost model.** `seconds = start + ⌈parts / workers⌉ · images per part / rate`, where `rate` is images per second of one
@@ -37,6 +39,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lpplusplus.bench.cell import Cell
+from lpplusplus.bench.results import Results, Row
 from lpplusplus.cluster.embed import embed_on_ray, limit_threads
 from lpplusplus.cluster.files import Content
 from lpplusplus.cluster.parts import MOST_PARTS
@@ -241,6 +245,22 @@ def model_seconds(images: float, workers: int, rate: float, start: float) -> flo
     return start + math.ceil(images / rows / workers) * rows / rate
 
 
+def writer(cells: int = 512, at_once: int = 64) -> dict[str, Any]:
+    """Rows of cells that take no time: claimed and written one by one, or as many together as a busy cluster has."""
+    plan = [Cell("birds", "rn50", "LP++", 4, seed, "LPPlusPlus") for seed in range(cells)]
+    found: dict[str, Any] = {}
+    for together in (1, at_once // 8, at_once):
+        with tempfile.TemporaryDirectory() as folder:
+            results, start = Results(folder), time.perf_counter()
+            for low in range(0, cells, at_once if together > 1 else 1):
+                claimed = results.claim(plan[low : low + (at_once if together > 1 else 1)])
+                rows = [Row(cell, "ok", accuracy=0.9, curve={"loss": [0.1] * 20}) for cell in claimed]
+                for first in range(0, len(rows), together):
+                    results.add(*rows[first : first + together])
+            found[f"{together} at a time"] = cells / (time.perf_counter() - start)
+    return found
+
+
 def model(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The table of docs/explanation/scale.md."""
     rows = []
@@ -272,7 +292,7 @@ def model(options: argparse.Namespace) -> list[dict[str, Any]]:
 def main(arguments: list[str] | None = None) -> None:
     """Print JSON, one object per command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("overhead", "scaling", "ray-data", "fit", "model"))
+    parser.add_argument("what", choices=("overhead", "scaling", "ray-data", "fit", "writer", "model"))
     parser.add_argument("--photos", type=Path)
     parser.add_argument("--images", type=int, default=5000)
     parser.add_argument("--encoder", default="embedded")
@@ -286,8 +306,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--bytes-out", type=float, default=2.2e3, help="of a row: 512 numbers, path, hash")
     parser.add_argument("--cell-seconds", type=float, default=0.5)
     options = parser.parse_args(arguments)
-    if options.what == "model":
-        print(json.dumps(model(options), indent=1))
+    if options.what in ("model", "writer"):
+        print(json.dumps(model(options) if options.what == "model" else writer(), indent=1))
         return
     if options.what == "fit":
         with tempfile.TemporaryDirectory() as folder:

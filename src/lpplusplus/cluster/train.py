@@ -48,7 +48,7 @@ def train_on_ray(
     slots: Slots | None = None,
     address: str | None = None,
 ) -> Trained:
-    """Train on embeddings that the workers of a Ray cluster hold. The classifier is that of the local engine, to 1e-5.
+    """Train on embeddings that the workers of a Ray cluster hold. The classifier is that of the local engine, to rounding.
 
     Parameters
     ----------
