@@ -134,8 +134,8 @@ def test_the_same_classifier_where_others_hold_the_rows(task, parameters):
 def test_in_double_precision_the_rows_of_others_make_no_difference(task):
     """Also where single precision is too coarse: labels at random, and images that hardly differ."""
     X, _, y, T = (np.asarray(part, np.float64) for part in task)
-    for rows, labels in ((X, y), (X + 9 * X[:1], np.arange(len(y)) % 6)):
-        here, there = (LPPlusPlus().fit(one, labels.astype(int), text=T) for one in (rows, scattered(rows, 400)))
+    for images, labels in ((X, y), (X + 9 * X[:1], np.arange(len(y)) % 6)):
+        here, there = (LPPlusPlus().fit(one, labels.astype(int), text=T) for one in (images, scattered(images, 400)))
         assert np.abs(there.coef_ - here.coef_).max() < 1e-8 * np.abs(here.coef_).max()
 
 
