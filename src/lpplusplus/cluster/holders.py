@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from .._core.scattered_rows import ScatteredRows, held
 from .._core.text import BriefError
-from ..images.classifier import MOST_DIGESTS
 from ..images.embeddings import DIGEST, Embeddings, Origin, share_of
 from ..images.errors import SourceError
 from ..images.parquet import is_parquet, read_parquet
 from ..images.parquet.addresses import masked, without_secrets
 from ..images.parquet.columns import named_classes
 from ..images.parquet.reading import files_of
+from ..images.saved import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
 from .errors import ClusterError
 from .output import absolute
