@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from lpplusplus import TipAdapter
 from lpplusplus._core.scattered_rows import ScatteredRows
 from lpplusplus.cluster.errors import ClusterError
 from lpplusplus.cluster.holders import Holder, _files, _together
+from lpplusplus.cluster.train import train_on_ray
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError
 from lpplusplus.images.parquet import write_parquet
@@ -94,6 +96,10 @@ def test_what_cannot_be_held_is_refused(birds, tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(SourceError, match="no embeddings to train on"):
         _files(str(tmp_path / "photos"))
+    with pytest.raises(SourceError, match="nowhere does not exist"):
+        _files(str(tmp_path / "nowhere"))
+    with pytest.raises(SourceError, match="TipAdapter needs all embeddings in one process"):
+        train_on_ray(str(tmp_path), method=TipAdapter())
     with pytest.raises(ClusterError) as error:
         Holder("s3://KEY:s3cret@bucket/features?endpoint_override=http://127.0.0.1:9", (0, 1)).about()
     assert "s3cret" not in str(error.value)

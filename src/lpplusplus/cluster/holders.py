@@ -185,6 +185,8 @@ def _files(place: str) -> int:
         return FeatureStore(place).shards
     if is_parquet(place):
         return files_of(place)
+    if not Path(place).exists():
+        raise SourceError(f"{place} does not exist.")
     raise SourceError(
         f"{masked(place)} has no embeddings to train on: name a Parquet data set or a feature store, as lpp embed "
         f"makes them."

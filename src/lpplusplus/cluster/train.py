@@ -48,7 +48,7 @@ def train_on_ray(
     slots: Slots | None = None,
     address: str | None = None,
 ) -> Trained:
-    """Train on embeddings that the workers of a Ray cluster hold. The classifier is that of the local engine, to rounding.
+    """Train on embeddings that workers of a Ray cluster hold. The classifier is that of the local engine, to rounding.
 
     Parameters
     ----------
@@ -62,6 +62,11 @@ def train_on_ray(
     slots, address
         As in `embed_on_ray`.
     """
+    if method is not None and method.memory is None:
+        raise SourceError(
+            f"{type(method).__name__} needs all embeddings in one process: train it with the local engine, or take "
+            f"LPPlusPlus, GDA or ZeroShot."
+        )
     clf = ImageClassifier(encoder, template=template, method=method, allow_network=allow_network)
     with connected(address), scattered(source, slots) as support:
         if support.labels is None:
