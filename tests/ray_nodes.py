@@ -16,7 +16,7 @@ def nodes(count, cpus=1, pinned=False):
     before = dict(os.environ)
     os.environ.update(RAY_TMPDIR=folder, RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
                       RAY_worker_niceness="0",  # Else workers give way to everything else on this machine.
-                      RAY_memory_monitor_refresh_ms="0")  # Else they are killed for memory that others take.  # fmt: skip
+                      RAY_memory_monitor_refresh_ms="0")  # Else they die for memory that others take.  # fmt: skip
     os.environ.pop("RAY_ADDRESS", None)
     from ray.cluster_utils import Cluster
 
