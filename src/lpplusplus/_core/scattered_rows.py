@@ -6,6 +6,7 @@ Sums are added in the order of the rows, so results repeat bit for bit as long a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
@@ -85,11 +86,12 @@ class ScatteredRows(Rows):
         """
         everywhere = self._holders.put(common)
         columns = [self._parts(one) for one in (self._local, self._factors, *along)]
-        calls = [
+        calls = deque(
             self._holders.call(holder, work, everywhere, self._unit, *(column[place] for column in columns))
             for place, (holder, _) in enumerate(self._mine)
-        ]
-        return map(self._holders.wait, calls)
+        )
+        # Each is let go of when it has been taken, so that not all answers have to fit here at once.
+        return (self._holders.wait(calls.popleft()) for _ in range(len(calls)))
 
     def read(self, rows: Any, room: Array | None = None) -> Array:
         """Some of the rows, brought here."""
