@@ -211,6 +211,8 @@ def test_nothing_of_ray_is_imported_without_it(tmp_path):
 
 
 def test_the_options_are_checked(photos, tmp_path):
+    several = ("train", photos, "-o", tmp_path / "x.lpp", "--engine", "ray", "--shots", "4")
+    assert "--shots needs the embeddings on this machine" in usage(*several)
     assert "always skipped" in usage("embed", photos, "-o", tmp_path / "x", "--engine", "ray", "--on-error", "stop")
     model = tmp_path / "model.lpp"
     assert run("train", photos, "-o", model, "-e", "drawings", "--shots", "2", "--on-error", "skip").returncode == 0
