@@ -71,6 +71,7 @@ class Table:
 
 
 def place(one: Score) -> Place:
+    """Data set and encoder."""
     return one.dataset, one.backbone
 
 
@@ -95,6 +96,7 @@ def shown(gaps: Iterable[Difference | None], *, signed: bool = True) -> str:
 
 
 def name(where: Place) -> str:
+    """As the table names it."""
     return {"whurs19": f"WHU {where[1]}", "dtd-features": "DTD"}.get(where[0], where[0])
 
 
@@ -113,14 +115,20 @@ def lines(table: Table) -> Iterator[Line]:
     yield f"DTD: at least {asked} at 2, 4, 8, 16", shown((gap for gap, _ in goals), signed=False), verdict(goals)
     for other in ("GDA", "LP++ (released)"):
         gaps = [table.gap([where], SHOTS, DEFAULT, other) for where in FOUR]
-        yield f"above {other} with validation, mean over shots, on each of four tasks", shown(gaps), verdict(
-            [(gap, 0.0) for gap in gaps]
+        yield (
+            f"above {other} with validation, mean over shots, on each of four tasks",
+            shown(gaps),
+            verdict([(gap, 0.0) for gap in gaps]),
         )
     for other, limits in ((ALL, (-1.0, -0.5)), (HALF, (0.0, 0.0))):
         gaps = [table.gap(FOUR, [shots], other, IMAGES) for shots in SHOTS]
         bounds = [limits[0]] * len(few) + [limits[1]] * len(more)
         words = "at or above images alone" if other == HALF else "within 1.0 of images alone at 1, 0.5 at 2 to 16"
-        yield f"{other.lower()}, mean of four tasks: {words}", shown(gaps), verdict(list(zip(gaps, bounds, strict=True)))
+        yield (
+            f"{other.lower()}, mean of four tasks: {words}",
+            shown(gaps),
+            verdict(list(zip(gaps, bounds, strict=True))),
+        )
     for places, other, limit in ((FOUR, IMAGES, 0.0), (FOUR, "Zero-shot", -0.3), (PHOTOS, "Zero-shot", -0.3)):
         every = [(table.gap([where], [n], DEFAULT, other), where, n) for where in places for n in SHOTS]
         known = [(gap.mean, gap, where, n) for gap, where, n in every if gap is not None]
@@ -150,6 +158,7 @@ def names_table(table: Table) -> str:
 
 
 def main() -> None:
+    """Print the tables, and write them where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, help="results of `lpp bench run`")
     parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
