@@ -123,8 +123,8 @@ class TestHead:
         )
         (ours,) = session(head_model(method, 17, 8)).run(["probabilities"], {"embedding": new})
         assert ours.dtype == np.float32
-        # TIMO's logits are beyond 2000: the last bit of such a number, which no two sums agree on, moves p(1 - p) <= 1/4
-        # of itself. With the oldest numpy the two differ by 3.4e-6.
+        # TIMO's logits are beyond 2000. No two sums agree on the last bit of such numbers; a probability changes by
+        # up to a quarter of it: with the oldest numpy by 3.4e-6.
         last_bit = float(np.finfo(dtype).eps * np.abs(method.decision_function(new)).max())
         np.testing.assert_allclose(ours, method.predict_proba(new), atol=max(3e-6, last_bit / 4))
 

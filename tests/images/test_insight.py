@@ -18,9 +18,12 @@ from lpplusplus.images.insight import (
     examine,
     folds_of,
     look_alikes,
-    look_into,
 )
 from tasks import small_task
+
+
+def look_into(*given):
+    return examine(*given)[0]
 
 
 def gathered(F, y, classes):

@@ -27,13 +27,12 @@ from ..encoders.pixels.decoding import (
     convert,
     decode,
     quiet_pillow,
-    read_bytes,
 )
 from ..encoders.pixels.preprocessing import ElongatedError
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
-from .sources.zipped_file import StoredFile
+from .sources.zipped_file import StoredFile, content_of
 from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
@@ -204,10 +203,8 @@ class _Run:
         """On a worker thread: read, hash, and prepare for the encoder unless the embedding is known."""
         item, name = self.images.items[position], self.paths[position]
         try:
-            if isinstance(item, Path):
-                content = read_bytes(item, self.limits)
-            elif isinstance(item, StoredFile):
-                content = item.read_bytes(self.limits)
+            if isinstance(item, Path | StoredFile):
+                content = content_of(item, self.limits)
             else:
                 image = convert(item, self.limits, name)
                 content = f"RGB {image.size}\n".encode() + image.tobytes()

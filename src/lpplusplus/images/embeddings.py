@@ -66,11 +66,16 @@ class Origin:
     @classmethod
     def read(cls, settings: dict[str, Any]) -> Origin:
         """The origin that a file states; ValueError or TypeError unless every setting is there and of its kind."""
-        origin, kinds = cls(**settings), cls.__annotations__
+        named = {"spec" if name == "encoder" else name: value for name, value in dict(settings).items()}
+        origin, kinds = cls(**named), cls.__annotations__
         for name, value in asdict(origin).items():
             if type(value).__name__ != kinds[name] or (kinds[name] == "int" and not 0 <= value <= LARGEST):
                 raise ValueError(f"{name} is {shown(value)}")
         return origin
+
+    def settings(self) -> dict[str, Any]:
+        """As the index of a store or of a Parquet data set has it; `read` reads it."""
+        return {"encoder" if name == "spec" else name: value for name, value in asdict(self).items()}
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -126,17 +126,6 @@ class Insight:
         return asdict(self)
 
 
-def look_into(
-    model: FewShotClassifier,
-    support: Embeddings,
-    text: NDArray[np.float32] | None,
-    validation: Embeddings | None,
-    progress: Progress | None = None,
-) -> Insight:
-    """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support."""
-    return examine(model, support, text, validation, progress)[0]
-
-
 def examine(
     model: FewShotClassifier,
     support: Embeddings,
@@ -144,7 +133,10 @@ def examine(
     validation: Embeddings | None,
     progress: Progress | None = None,
 ) -> tuple[Insight, Answers | None]:
-    """As `look_into`; and what was answered about which images, if it could be measured."""
+    """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support.
+
+    Also returns what was answered about which images, if it could be measured.
+    """
     assert support.labels is not None
     classes = list(support.classes)
     found: dict[str, Any] = {"twins": look_alikes(support.rows, support.labels, support.paths)}

@@ -23,6 +23,7 @@ from .errors import SourceError, shown
 from .sources import open_images
 from .sources.class_names import check_label, check_names, listed
 from .sources.folders import EXTENSIONS
+from .sources.zipped_file import content_of
 from .words import short
 
 
@@ -191,7 +192,7 @@ def _rows_of(support: Embeddings, photos: Any) -> list[int]:
             missing += [] if rows else [str(one)]
             continue
         for file in _files(path):
-            rows = by_digest.get(_digest_of(file), [])
+            rows = by_digest.get(hashlib.sha256(content_of(file)).digest()[:DIGEST], [])
             found += rows
             missing += [] if rows else [str(file)]
     if missing:
@@ -206,13 +207,6 @@ def _files(path: Path) -> list[Any]:
     if path.is_file() and path.suffix.lower() in EXTENSIONS:
         return [path]
     return list(open_images(path, labels=False).items)
-
-
-def _digest_of(item: Any) -> bytes:
-    from ..encoders.pixels.decoding import DEFAULT_LIMITS, read_bytes
-
-    content = read_bytes(item) if isinstance(item, Path) else item.read_bytes(DEFAULT_LIMITS)
-    return hashlib.sha256(content).digest()[:DIGEST]
 
 
 def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32] | None) -> Lesson:

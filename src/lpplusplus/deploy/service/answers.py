@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from ...images.answering import Question
 from .errors import Refusal
 from .shelf import Model
 
@@ -50,16 +50,7 @@ class Predictions(BaseModel):
     predictions: list[Prediction]
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What to tell of each image: as the parameters of /predict."""
-
-    top: int
-    coverage: float | None = None
-    false_alarms: float | None = None
-
-
-def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], wish: Wish) -> Predictions:
+def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], asked: Question) -> Predictions:
     """What a model says of embeddings."""
     if rows.shape[1] != model.dim:
         raise Refusal(
@@ -69,25 +60,25 @@ def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], wish: 
         chances = model.probabilities(rows)
     except ValueError as error:  # Such as a row of zeros, which has no direction.
         raise Refusal(422, "bad_embeddings", str(error)) from None
-    order = (-chances).argsort(axis=1, kind="stable")[:, : wish.top]
+    order = (-chances).argsort(axis=1, kind="stable")[:, : asked.top]
     predictions = [
         Prediction(image=name, top=[Guess(label=model.labels[k], probability=float(row[k])) for k in best])
         for name, row, best in zip(names, chances, order, strict=True)
     ]
-    if wish.coverage is not None:
-        for one, members in zip(predictions, _doubt(model, "predict_set", rows, wish.coverage), strict=True):
+    if asked.sets is not None:
+        for one, members in zip(predictions, _doubt(model, "predict_set", rows, asked.sets), strict=True):
             one.set = [model.labels[k] for k in np.flatnonzero(members)]
-    if wish.false_alarms is not None:
-        for one, none in zip(predictions, _doubt(model, "none_of_these", rows, wish.false_alarms), strict=True):
+    if asked.none is not None:
+        for one, none in zip(predictions, _doubt(model, "none_of_these", rows, asked.none), strict=True):
             one.none_of_these = bool(none)
     return Predictions(model=model.name, predictions=predictions)
 
 
-def _doubt(model: Model, method: str, rows: NDArray[np.float32], wish: float) -> NDArray[np.bool_]:
+def _doubt(model: Model, method: str, rows: NDArray[np.float32], rate: float) -> NDArray[np.bool_]:
     """What a model says of its own answers, if it can: not every method does, nor every classifier."""
     if not hasattr(model.classifier, method):
         raise Refusal(422, "cannot_doubt", f"{model.name} is {type(model.classifier).__name__}, which has no {method}.")
     try:
-        return np.asarray(getattr(model.classifier, method)(rows, wish))
+        return np.asarray(getattr(model.classifier, method)(rows, rate))
     except ValueError as error:  # Trained without images held out, or by a version that did not keep them.
         raise Refusal(422, "cannot_doubt", str(error)) from None

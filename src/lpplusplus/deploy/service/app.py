@@ -18,7 +18,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ... import __version__
 from ..._core.threads import WORTH_A_THREAD
 from ...encoders.pixels.decoding import Limits
-from .answers import Predictions, Wish, answer
+from ...images.answering import Question
+from .answers import Predictions, answer
 from .batcher import Batcher
 from .errors import Refusal, add_handlers, failures
 from .metrics import Counting, Metrics
@@ -168,7 +169,7 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
             Query(gt=0, lt=1, description="Also tell none of these, wrongly this often at most.", examples=[0.05]),
         ] = None,
     ) -> Predictions:
-        began, wish = time.monotonic(), Wish(top, coverage, false_alarms)
+        began, question = time.monotonic(), Question(top, coverage, false_alarms)
         model = shelf.pick(name)
         with reader.holding() as held:
             with _within(settings.timeout, began, 408, "too_slow", "the request did not arrive in time."):
@@ -180,9 +181,9 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
                 else:
                     names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
                 if rows.size * len(model.labels) < WORTH_A_THREAD:
-                    said = answer(model, names, rows, wish)
+                    said = answer(model, names, rows, question)
                 else:
-                    said = await to_thread.run_sync(answer, model, names, rows, wish)
+                    said = await to_thread.run_sync(answer, model, names, rows, question)
         metrics.images.labels(model.name, "image" if isinstance(asked, list) else "embedding").inc(len(names))
         return said
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..embeddings import Embeddings
 from ..errors import SourceError, shown
-from ..sources.arrays import check_finite_rows
+from ..sources.arrays import check_finite_rows, read_header
 from .addresses import masked, need_pyarrow, shown_in
 from .columns import labels_of, named_classes
 
@@ -103,9 +103,7 @@ def _array(system: Any, path: str, where: str) -> NDArray[np.float32]:
     """(n, D); the header is checked against the file's size before memory is taken."""
     with system.open_input_file(path) as file:
         try:
-            version = np.lib.format.read_magic(file)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(file)
+            shape, fortran, dtype = read_header(file)
         except Exception as error:  # Numpy raises anything on malformed content.
             raise SourceError(f"{where} is no array of numpy's ({shown(str(error))}).") from None
         if dtype.hasobject or dtype.kind != "f" or len(shape) != 2 or 0 in shape or fortran:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,10 @@ KEY, VERSION = b"lpplusplus", 1
 EMBEDDING, LABEL, PATH, HASH = "embedding", "label", "path", "hash"
 
 
-def origin_dict(origin: Origin) -> dict[str, Any]:
-    """As the index of a store has it."""
-    return {"encoder" if name == "spec" else name: value for name, value in asdict(origin).items()}
-
-
 def read_origin(settings: Any, where: str) -> Origin:
     """The origin that a file states."""
     try:
-        content = dict(settings)
-        return Origin.read({"spec": content.pop("encoder"), **content})
+        return Origin.read(settings)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{where}: its origin cannot be read ({error}).") from error
 
@@ -48,7 +41,7 @@ def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
         columns[HASH] = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(hashes.shape[1]), len(hashes), [None, pa.py_buffer(hashes)]
         )
-    head = {"version": VERSION, "origin": origin_dict(found.origin), **about}
+    head = {"version": VERSION, "origin": found.origin.settings(), **about}
     return pa.table(columns).replace_schema_metadata({KEY: canonical_json(head, compact=True).encode()})
 
 

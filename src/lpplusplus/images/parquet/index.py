@@ -8,7 +8,7 @@ from ..._core.files import atomic_write
 from ..embeddings import Origin
 from ..errors import StoreError, shown
 from .addresses import need_pyarrow
-from .columns import origin_dict, read_origin
+from .columns import read_origin
 
 NAME, FORMAT, VERSION = "_index.json", "lpplusplus parquet", 1
 """Readers of Parquet data sets pass over names with an underscore."""
@@ -42,7 +42,7 @@ class Index:
         content = {
             "format": FORMAT,
             "version": VERSION,
-            "origin": origin_dict(self.origin),
+            "origin": self.origin.settings(),
             "classes": list(self.classes),
             "names": list(self.names),
             "labelled": self.labelled,

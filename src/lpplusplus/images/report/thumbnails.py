@@ -5,9 +5,9 @@ import hashlib
 import io
 from pathlib import Path
 
-from ...encoders.pixels.decoding import DEFAULT_LIMITS, ImageError, open_image, read_bytes
+from ...encoders.pixels.decoding import ImageError, open_image
 from ..embeddings import Embeddings
-from ..sources.zipped_file import StoredFile
+from ..sources.zipped_file import StoredFile, content_of
 
 SIDE = 224
 """Pixels of the longer side."""
@@ -23,7 +23,7 @@ def thumbnail(images: Embeddings, row: int) -> str | None:
     item = images.items[row] if images.items else Path(images.paths[row])
     try:
         if isinstance(item, Path | StoredFile):
-            content = read_bytes(item) if isinstance(item, Path) else item.read_bytes(DEFAULT_LIMITS)
+            content = content_of(item)
             if images.hashes is None or hashlib.sha256(content).digest() != images.hashes[row].tobytes():
                 return None
             picture = open_image(content)

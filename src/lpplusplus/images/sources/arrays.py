@@ -101,9 +101,7 @@ def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> NDArray[Any]:
     """One array, if it is as large as the file says and not far larger than the file."""
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        shape, _, dtype = read_header(file)
     if dtype.hasobject:
         raise SourceError(
             f"{path} holds Python objects, which are never loaded: save labels as text, labels.astype(str)."
@@ -115,6 +113,13 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> ND
     with archive.open(member) as file:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return array
+
+
+def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and dtype of an array in numpy's format; raises anything if it is not one."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)
 
 
 def _check_unpacked(size: int, packed: int, what: str) -> None:

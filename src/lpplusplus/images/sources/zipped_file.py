@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ..errors import shown
@@ -27,6 +27,14 @@ class StoredFile(ABC):
     @abstractmethod
     def read_bytes(self, limits: Limits) -> bytes:
         """Its content, or an `ImageError`; several threads may ask at once."""
+
+
+def content_of(item: Path | StoredFile, limits: Limits | None = None) -> bytes:
+    """The bytes of an image file, wherever it is; or an `ImageError`."""
+    from ...encoders.pixels.decoding import DEFAULT_LIMITS, read_bytes
+
+    limits = limits or DEFAULT_LIMITS
+    return read_bytes(item, limits) if isinstance(item, Path) else item.read_bytes(limits)
 
 
 @dataclass(frozen=True, eq=False)

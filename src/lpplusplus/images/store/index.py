@@ -3,7 +3,7 @@
 import hashlib
 import json
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Index:
     def write(self, folder: Path) -> None:
         """Write it atomically; an equal index that is there is left alone."""
         store = {
-            "settings": {"encoder" if name == "spec" else name: value for name, value in asdict(self.origin).items()},
+            "settings": self.origin.settings(),
             "classes": list(self.classes),
             "names": list(self.names),
             "labelled": self.labelled,
@@ -92,8 +92,7 @@ def _json(path: Path) -> Any:
 
 def _index(store: dict[str, Any]) -> Index:
     """From JSON, with every type checked: the checksum guards against accidents, not against strangers."""
-    settings = dict(store["settings"])
-    origin = Origin.read({"spec": settings.pop("encoder"), **settings})
+    origin = Origin.read(store["settings"])
     shards = []
     for entry in store["shards"]:
         receipt = Receipt(**entry)  # Refuses other keys: nothing but a shard's number decides its file name.
