@@ -34,7 +34,7 @@ sys.exit(main())
 def lpp(home, *arguments, endpoint="http://127.0.0.1:9", status=0, weights=WEIGHTS):
     """A small model in place of CLIP, in a process of its own: the hub's client reads its settings when imported."""
     environment = os.environ | {"PYTHONPATH": str(Path(lpplusplus.__file__).parents[1]), "COLUMNS": "200"}
-    environment |= {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
+    environment |= {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     program = PROGRAM.format(source=f"{HUB_ID}@{COMMIT}", weights=weights)
     command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)

@@ -325,7 +325,7 @@ def test_a_hub_model_is_downloaded_without_what_is_not_needed(copy, tmp_path):
     settings = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_XET": "1"}
     commit = "0123456789abcdef0123456789abcdef01234567"
     with hub("someone/tiny-clip", commit, copy) as (address, _, fetched):
-        settings["HF_ENDPOINT"] = address
+        settings |= {"HF_ENDPOINT": address, "HF_HUB_OFFLINE": "0"}
         said = run(OPEN.format("onnx:someone/tiny-clip"), **settings)
         assert said.split() == [f"onnx:someone/tiny-clip@{commit}", local, "1"]
         assert sorted(fetched) == needed
