@@ -2,6 +2,7 @@
 
     python -m benchmarks.speed              # everything but the largest task, about 25 minutes on two cores
     python -m benchmarks.speed --only 100x1 --json
+    python -m benchmarks.speed --only 20x20 50x16 19x4     # usual sizes: what the page and `extend` wait for
     python -m benchmarks.speed --only 1000x16 --steps 30   # the reference makes 30 of its 300 steps, the rest is scaled
     python -m benchmarks.speed --large      # 21 000 classes, once
 
@@ -89,6 +90,17 @@ def probe(task: Task, *, validation: bool = False, tensors: bool = False, **para
     return Outcome(seconds, float(fitted.score(task.X_test[:10_000], task.y_test[:10_000])), updates)
 
 
+def extend(task: Task) -> Outcome:
+    """One class more for a fitted probe; only that is timed."""
+    from lpplusplus import LPPlusPlus
+
+    new = task.y == task.y.max()
+    fitted = LPPlusPlus().fit(task.X[~new], task.y[~new], text=task.text[:-1])
+    start = time.perf_counter()
+    fitted.extend(task.X[new], task.y[new], text=task.text[-1:])
+    return Outcome(time.perf_counter() - start, float(fitted.score(task.X_test, task.y_test)), 0)
+
+
 def exact(task: Task, cycles: int, tensors: bool = False) -> Outcome:
     """Block-MM with validation, from so many cycles after the first scaled to 300 updates; its accuracy is not theirs.
 
@@ -167,6 +179,14 @@ CASES = [
         (reference, {}),
         {"block-mm": (probe, BLOCK_MM, None), "selection=last": (probe, LAST, None), "auto": (probe, {}, None)},
         3,
+    ),
+    *(
+        Case(f"{k}x{s}", (k, s, dim), "released, torch", (reference, {}), {"auto": (probe, {}, None), **more}, 5, 3)
+        for k, s, dim, more in (
+            (20, 20, 1282, {}),
+            (50, 16, 512, {"extend": (extend, {}, None)}),
+            (19, 4, 512, {}),
+        )
     ),
     Case(
         "100x16 sklearn",

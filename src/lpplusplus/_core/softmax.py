@@ -1,5 +1,10 @@
 """The softmax (paper eq. 4): p_k = exp(l_k) / Σ_j exp(l_j), for logits of any size, written in place."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from . import backend
 from .backend import Array
 
@@ -41,3 +46,18 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
     total = backend.row_sums(out)
     out *= scale / total
     return top + xp.log(total)
+
+
+def means_under_softmax(z: np.ndarray[Any, Any]) -> Callable[[float], np.ndarray[Any, Any]]:
+    """A function of a scale of 0 or more: Σ_k p_k z_k for each row of logits, (n,), with p = softmax(scale z).
+
+    >>> means_under_softmax(np.array([[0.0, 2.0]]))(0.0).tolist()
+    [1.0]
+    """
+    below = z - z.max(axis=1, keepdims=True)
+
+    def means(scale: float) -> np.ndarray[Any, Any]:
+        powers = np.exp(scale * below)
+        return np.asarray(np.einsum("ij,ij->i", powers, z) / powers.sum(axis=1))
+
+    return means

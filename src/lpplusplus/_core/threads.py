@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 
 WORTH_A_THREAD = 2.0e7
 """Floating-point operations below which handing work to a thread costs more than it saves."""
+WORTH_COMPANY = WORTH_A_THREAD / 10
+"""Operations of a pass below which not even whole walks gain by running side by side: they mostly wait for Python."""
 
 
 class Team:
@@ -90,7 +92,7 @@ def team(data: Array, operations: float) -> Iterator[Team]:
     with ExitStack() as stack:
         allowed = stack.enter_context(single_threaded_blas())
         size = min(allowed, max(1, int(operations / WORTH_A_THREAD)))
-        if allowed == 1:
+        if allowed == 1 or operations < WORTH_COMPANY:
             yield ALONE
         else:
             yield Team(size, stack.enter_context(ThreadPoolExecutor(allowed - 1)), allowed)

@@ -14,7 +14,6 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.threads import ALONE, Team, rows_per_chunk
 from .objective import Objective, Point
-from .objective.cross_entropy import cross_entropy, own_entries
 from .solvers import Iterate, Solver
 
 Kept = TypeVar("Kept")
@@ -62,6 +61,7 @@ class HeldOut:
         self.objective = objective
         self.most: int | None = None
         self._watch, self._y, self._every = objective.watch(X), y, every
+        self._scales = backend.like(np.asarray(SCALES), X, dtype=X.dtype)
         self._team, self._by_itself = objective.team, by_itself
         self._patience = patience if X.shape[0] >= FEW_IMAGES else None
         self._certain = self._patience is not None and X.shape[0] >= ENOUGH_IMAGES
@@ -109,9 +109,12 @@ class HeldOut:
         hits = z.argmax(1) == y
         gaps = z[backend.arange(y, y.shape[0]), y] - xp.mean(z, axis=1)
         kept = z[-rows.start % self._every :: self._every, :].T
-        z = xp.concat([z * scale for scale in SCALES])
-        own = own_entries(xp.concat([y] * len(SCALES)), z.shape[1])
-        return cross_entropy(z, own, out=z).reshape(len(SCALES), -1), hits, gaps, kept
+        z = z - xp.max(z, axis=1)[:, None]
+        own = z[backend.arange(y, y.shape[0]), y]
+        # Where e⁻⁸⁰ stands for less, nothing changes, and subnormal numbers would be slow.
+        powers = (self._scales[:, None, None] * z).clip(-80.0)
+        totals = backend.row_sums(xp.exp(powers, out=powers).reshape(-1, z.shape[1]))
+        return xp.log(totals).reshape(len(SCALES), -1) - self._scales[:, None] * own, hits, gaps, kept
 
     @property
     def record(self) -> Record:

@@ -19,6 +19,7 @@ import scipy.special
 
 from .._core.backend import Array
 from .._core.roots import zero_of
+from .._core.softmax import means_under_softmax
 from .none_of_these import evidence
 
 GAIN = 0.085
@@ -106,11 +107,12 @@ def best_scale(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], weights: A
     0.35
     """
     weights = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
-    own, second = logits[np.arange(len(y)), y], np.sort(logits, axis=1)[:, -2]
+    own, second = logits[np.arange(len(y)), y], np.partition(logits, -2, axis=1)[:, -2]
+    means = means_under_softmax(logits)
 
     def slope(log_scale: float) -> float:
         """Of the loss, along the scale."""
-        mean = (scipy.special.softmax(np.exp(log_scale) * logits, axis=1) * logits).sum(axis=1)
+        mean = means(np.exp(log_scale))
         return float(weights @ (mean - own) + (mean - second).mean() / 2)
 
     low, high = SCALES

@@ -10,12 +10,12 @@ which is the default here; the published training-free results, which are above 
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.roots import zero_of
 from .._core.rows import some_rows, sum_by_class
+from .._core.softmax import means_under_softmax
 from .._core.threads import ALONE, Team, rows_per_chunk
 from .metric import Metric
 
@@ -129,12 +129,11 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
         np.average(scores[np.arange(len(scores)), backend.to_numpy(y[rows])].astype(np.float64), weights=weights)
     )
 
+    means = means_under_softmax(scores)
+
     def slope(alpha: float) -> float:
         """Of the mean loss: the expected cosine under softmax(α s), less that of the right name."""
-        p = scipy.special.softmax(alpha * scores, axis=1)
-        if weights is not None:
-            return float(np.average(np.einsum("ij,ij->i", p, scores), weights=weights)) - own
-        return float(np.einsum("ij,ij->", p, scores)) / len(scores) - own
+        return float(np.average(means(alpha).astype(np.float64), weights=weights)) - own
 
     if slope(0.0) >= 0:
         return 0.0

@@ -24,50 +24,78 @@ RHO = 1.0
 
 @dataclass(frozen=True)
 class Metric:
-    """The change of coordinates; within the span of `basis` only, where there are few images, else everywhere."""
+    """The change of coordinates: B = L Lᵀ; or, of few images, B = I + UᵀU with L Lᵀ = I + U Uᵀ, which is smaller."""
 
-    root: Array
-    """R, (m, m): within `basis`, or of all D dimensions."""
+    triangle: Array
+    """L, (m, m): of all D dimensions, or of the rows of U."""
     inverse: Array
-    """R⁻¹."""
-    basis: Array | None
-    """(D, m) orthonormal columns."""
+    """L⁻¹."""
+    rows: Array | None
+    """U, (m, D)."""
     moment: Array | None = None
     """Σ of the images' outer products, (D, D), where it was needed."""
 
     def images(self, X: Array, team: Team = ALONE) -> Array:
         """Rᵀx for each row."""
-        return self._times(X, self.root, team)
+        return self._times(X, self._root, team)
 
     def text(self, T: Array, team: Team = ALONE) -> Array:
         """R⁻¹t for each row."""
-        return self._times(T, self.inverse.T, team)
+        return self._times(T, self._way_back.T, team)
 
     def weights(self, W: Array, team: Team = ALONE) -> Array:
         """R w for each row: weights for images in the old coordinates."""
-        return self._times(W, self.root.T, team)
+        return self._times(W, self._root.T, team)
 
     def duals(self, W: Array, team: Team = ALONE) -> Array:
         """R⁻ᵀw for each row."""
-        return self._times(W, self.inverse, team)
+        return self._times(W, self._way_back, team)
 
-    def steps(self, gradients: Array, team: Team = ALONE) -> Array:
-        """B⁻¹g for each column."""
-        if self.basis is None:
+    def steps(self, gradients: Array, team: Team = ALONE, *, often: bool = False) -> Array:
+        """B⁻¹g for each column; asked for `often`, with a matrix that is made once."""
+        if self.rows is not None:
+            inside = team.matmul(self.inverse, team.matmul(self.rows, gradients))
+            return gradients - team.matmul(self.rows.T, self.inverse.T @ inside)
+        if often:
             return team.matmul(self._shrinking, gradients)
-        inside = self.basis.T @ gradients
-        return gradients + self.basis @ (self._shrinking @ inside - inside)
+        return team.matmul(self.inverse.T, team.matmul(self.inverse, gradients))
+
+    def seen(self, X: Array, team: Team = ALONE) -> tuple[Array, Array | None]:
+        """Images as `products` takes them."""
+        if self.rows is None:
+            return self.images(X, team), None
+        return X, team.matmul(team.matmul(X, self.rows.T), self.inverse.T)
 
     @lazy
     def _shrinking(self) -> Array:
         """B⁻¹."""
-        return self.root @ self.root.T
+        return self.inverse.T @ self.inverse
+
+    @lazy
+    def _root(self) -> Array:
+        """R = L⁻ᵀ; with U, the middle of R = I - Uᵀ L⁻ᵀ(I + L)⁻¹ U."""
+        return self.inverse.T if self.rows is None else -(self.inverse.T @ self._way_back.T)
+
+    @lazy
+    def _way_back(self) -> Array:
+        """R⁻¹ = Lᵀ; with U, the middle of R⁻¹ = I + Uᵀ(I + L)⁻ᵀ U."""
+        if self.rows is None:
+            return self.triangle.T
+        xp = backend.namespace(self.triangle)
+        return xp.linalg.inv(_plus_one(backend.copy(self.triangle))).T
 
     def _times(self, X: Array, matrix: Array, team: Team) -> Array:
-        if self.basis is None:
+        if self.rows is None:
             return team.matmul(X, matrix)
-        inside = team.matmul(X, self.basis)
-        return X + team.matmul(inside @ matrix - inside, self.basis.T)
+        return X + team.matmul(team.matmul(X, self.rows.T) @ matrix, self.rows)
+
+
+def products(a: tuple[Array, Array | None], b: tuple[Array, Array | None]) -> Array:
+    """x B⁻¹y for each x of `a` and each y of `b`, as `Metric.seen` gives them."""
+    whole = a[0] @ b[0].T
+    if a[1] is not None and b[1] is not None:
+        whole -= a[1] @ b[1].T
+    return whole
 
 
 def within(
@@ -89,14 +117,13 @@ def within(
     counts = xp.bincount(y, minlength=n_classes, **({} if weights is None else {"weights": weights}))
     counts = backend.cast(counts + (counts == 0), F.dtype)
     F = F if weights is None else times(F, xp.sqrt(weights))
-    moment = None
-    if 2 * n <= dim:
+    moment = rows = None
+    if n <= dim:
         means = (sums / counts[:, None])[y]
-        means = means if weights is None else means * xp.sqrt(weights)[:, None]
-        basis, triangle = xp.linalg.qr((F[:, :] - means).T)
-        scatter = triangle @ triangle.T
+        rows = F[:, :] - (means if weights is None else means * xp.sqrt(weights)[:, None])
+        scatter = team.matmul(rows, rows.T)
     else:
-        basis, sums = None, sums / xp.sqrt(counts)[:, None]
+        sums = sums / xp.sqrt(counts)[:, None]
         moment = moment_of(F, team)
         scatter = moment - sums.T @ sums
     total = float(xp.linalg.trace(scatter))
@@ -104,9 +131,14 @@ def within(
     if not total > n * float(xp.finfo(F.dtype).eps) * largest**2:
         return None
     scatter *= rho * dim / total
-    scatter += backend.like(xp.eye(scatter.shape[0]), scatter, dtype=F.dtype)
-    ahead, inverse = backend.triangle_and_inverse(scatter)
-    return Metric(inverse.T, ahead.T, basis, moment)
+    rows = None if rows is None else (rho * dim / total) ** 0.5 * rows
+    return Metric(*backend.triangle_and_inverse(_plus_one(scatter)), rows, moment)
+
+
+def _plus_one(x: Array) -> Array:
+    """I + x, in place."""
+    x += backend.like(backend.namespace(x).eye(x.shape[0]), x, dtype=x.dtype)
+    return x
 
 
 def moment_of(F: Array | Rows, team: Team) -> Array:

@@ -54,7 +54,7 @@ class Neighbourhood:
         gram = apart @ apart.T
         spread = float(np.trace(gram)) / F.shape[1]
         size = min(DIRECTIONS, len(gram))
-        values, vectors = _leading(gram.astype(np.float64), size)
+        values, vectors = _leading(gram, size)
         real = values > 1e-6 * max(spread, 1e-30)
         values, vectors = values[real], vectors[:, real]
         lengths = np.sqrt(values / (spread + values) / values)  # Of unit directions, and those of `apart`.
@@ -77,9 +77,9 @@ class Neighbourhood:
 
 def _leading(gram: np.ndarray[Any, Any], size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The largest eigenvalues and their vectors, by a few products with a thin block where the matrix is large."""
-    basis = np.eye(len(gram))
+    basis = np.eye(len(gram), dtype=gram.dtype)
     if len(gram) > 8 * size:
-        basis = np.random.default_rng(0).standard_normal((len(gram), 2 * size))
+        basis = np.random.default_rng(0).standard_normal((len(gram), 2 * size)).astype(gram.dtype)
         for _ in range(ROUNDS):
             basis, _ = np.linalg.qr(gram @ basis)
     values, vectors = np.linalg.eigh(basis.T @ gram @ basis)

@@ -7,6 +7,9 @@ from .scattered import ScatteredObjective
 from .span import SpanObjective
 from .support import Support
 
+COLUMNS = 240
+"""What the eigenvectors of a Gram matrix cost: as much as products with this many columns."""
+
 
 def form_on_weights(support: Support) -> type[Objective]:
     """The form in the coordinates of the weights."""
@@ -24,10 +27,14 @@ def best_form(support: Support, evaluations: int) -> type[Objective]:
     'SpanObjective'
     """
     n, d, k = support.size, support.dim, support.n_classes
-    primal = evaluations * 4 * n * d * k
+    passes, across, images = evaluations * k + COLUMNS, 4 * n * d, 2 * n * n * d
+    if support.metric is not None:
+        few = support.metric.rows is not None
+        across += 4 * n * d if few else 2 * d * d
+        images += 2 * n * n * d if few else 2 * n * d * d
     # Products with the start and the text, which the primal form needs no extra pass for.
-    span = evaluations * 2 * n * n * k + 2 * n * n * d + 4 * n * d * k
-    return form_on_weights(support) if primal <= span or is_scattered(support.F) else SpanObjective
+    span = passes * 2 * n * n + images + 4 * n * d * k
+    return form_on_weights(support) if passes * across <= span or is_scattered(support.F) else SpanObjective
 
 
 def cost_of_evaluation(support: Support) -> float:

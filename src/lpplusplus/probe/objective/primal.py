@@ -151,7 +151,7 @@ class PrimalObjective(Objective):
         self._freeze(gradient)
         text_gradient = backend.column_dots(gradient, self._text) if alpha else None
         if self.support.metric is not None:
-            gradient = self.support.metric.steps(gradient, self.team)
+            gradient = self.support.metric.steps(gradient, self.team, often=True)
         bias_gradient = None
         if point.intercept is not None:
             bias_gradient = sum(share.intercept for share in shares) * factor

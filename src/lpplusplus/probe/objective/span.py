@@ -11,6 +11,7 @@ from ..._core import backend
 from ..._core.backend import Array
 from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
+from ..metric import products
 from .base import Objective
 from .cross_entropy import own_entries, residual, spread_of
 from .point import Evaluation, Point, Watch, Weights
@@ -28,21 +29,21 @@ class SpanObjective(Objective):
         F, self._y, self._roots = support.F[:, :], support.y, support.roots
         self._tracked, self._rows = tracked, F  # Images whose logits are coordinates, the support first.
         self._F = self._seen(F)
-        self._gram = self._F @ self._F.T / support.total
+        self._gram = products(self._F, self._F) / support.total
         if tracked is not None:
             xp = backend.namespace(tracked)
             self._rows = xp.concat([F, tracked])
-            self._gram = xp.concat([self._gram, self._seen(tracked) @ self._F.T / support.total])
+            self._gram = xp.concat([self._gram, products(self._seen(tracked), self._F) / support.total])
         self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
-        self._gradient = backend.empty(self._F, (support.size + self._rows.shape[0], support.n_classes))
+        self._gradient = backend.empty(F, (support.size + self._rows.shape[0], support.n_classes))
         self._start: Array | None = None
 
     def at(self, weights: Weights) -> Point:
         """The point that stands for `weights`, from which all later points are measured."""
         n = self.support.size
-        v = backend.zeros(self._F, self._gradient.shape)
+        v = backend.zeros(self._gradient, self._gradient.shape)
         v[n:, :] = self.team.matmul(self._rows, weights.W.T)
         if weights.alpha is not None:
             self._add_text(v, weights.alpha)
@@ -51,25 +52,24 @@ class SpanObjective(Objective):
 
     def weights(self, point: Point) -> Weights:
         n = self.support.size
-        way, metric = self.team.matmul(point.v[:n, :].T, self._F) / self.support.total, self.support.metric
-        return Weights(
-            self._start + (way if metric is None else metric.weights(way, self.team)), point.alpha, point.intercept
-        )
+        way, metric = self.team.matmul(self._rows[:n, :].T, point.v[:n, :]) / self.support.total, self.support.metric
+        way = way if metric is None else metric.steps(way, self.team)
+        return Weights(self._start + way.T, point.alpha, point.intercept)
 
-    def _seen(self, X: Array) -> Array:
+    def _seen(self, X: Array) -> tuple[Array, Array | None]:
         """Images in the metric's coordinates."""
-        return X if self.support.metric is None else self.support.metric.images(X, self.team)
+        return (X, None) if self.support.metric is None else self.support.metric.seen(X, self.team)
 
     def watch(self, X: Array) -> Watch:
         if X is self._tracked:
             return TrackedWatch(X, 2 * self.support.size)
         assert self._start is not None
-        return SpanWatch(X, self.team.matmul(self._seen(X), self._F.T), self._start, self.support, self.team)
+        return SpanWatch(X, products(self._seen(X), self._F), self._start, self.support, self.team)
 
     @lazy
     def spectrum(self) -> Spectrum:
         n = self.support.size
-        return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._F, n)
+        return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._gram, n)
 
     def damp(self, gradient: Array, strength: Array) -> None:
         # The vectors are eigenvectors of the Gram matrix, so the same division holds for C and for (F Fᵀ/N) C.

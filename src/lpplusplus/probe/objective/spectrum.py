@@ -58,16 +58,17 @@ def leading_eigenpairs(apply: Callable[[Array], Array], reference: Array, order:
     tolerance = 1e-13 if reference.dtype == xp.float64 else 1e-7
     start = np.random.default_rng(0).standard_normal((order, BLOCK))
     X, _ = xp.linalg.qr(backend.like(start, reference, dtype=reference.dtype))
+    power = apply(X)
     for _ in range(ROUNDS):
-        # Without the projection AX would look like the first eigenvector only.
-        power = apply(X)
-        basis, _ = xp.linalg.qr(xp.concat([X, power - X @ (X.T @ power)], axis=1))
-        product = apply(basis)
+        # Without the projection AX would look like the first eigenvector only; it is repeated for what rounding left.
+        more, _ = xp.linalg.qr(power - X @ (X.T @ power))
+        more -= X @ (X.T @ more)
+        basis, product = xp.concat([X, more], axis=1), xp.concat([power, apply(more)], axis=1)
         values, mix = xp.linalg.eigh(basis.T @ product)
         values, mix = xp.flip(values, axis=0)[:BLOCK], xp.flip(mix, axis=1)[:, :BLOCK]
-        X = basis @ mix
+        X, power = basis @ mix, product @ mix
         top, gap = float(values[0]), float(values[0] - values[1])
-        residual = float(xp.linalg.vector_norm(product @ mix[:, 0] - top * X[:, 0]))
+        residual = float(xp.linalg.vector_norm(power[:, 0] - top * X[:, 0]))
         if residual**2 <= tolerance * top * gap or residual <= tolerance * top:
             return Spectrum(values[: COUNT + 1], X[:, :COUNT])
     return _dense(apply, reference, order)

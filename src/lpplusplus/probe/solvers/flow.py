@@ -112,9 +112,9 @@ class Flow(Solver):
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.moves_alpha and point.alpha is not None
         schedule = times(self.end, direct=self.direct)
-        w_unit = step_size(gamma_w(objective, self.tau_w))
+        w_unit = step_size(gamma_w(objective, self.tau_w)) if schedule else 0.0
         alpha_unit = 0.0
-        if learn_alpha:
+        if learn_alpha and schedule:
             # In block-MM the text block makes cycle[1] steps while the visual one makes cycle[0].
             pace = self.cycle[1] / self.cycle[0]
             alpha_unit = pace * step_size(gamma_alpha(objective, tau=self.tau_alpha))
