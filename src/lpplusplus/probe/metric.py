@@ -118,7 +118,7 @@ def within(
     counts = backend.cast(counts + (counts == 0), F.dtype)
     F = F if weights is None else times(F, xp.sqrt(weights))
     moment = rows = None
-    if n <= dim:
+    if 2 * n <= dim:
         means = (sums / counts[:, None])[y]
         rows = F[:, :] - (means if weights is None else means * xp.sqrt(weights)[:, None])
         scatter = team.matmul(rows, rows.T)
