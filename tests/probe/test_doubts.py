@@ -33,7 +33,7 @@ def probe(task):
 
 @pytest.mark.parametrize("coverage", [0.5, 46 / 91, 0.8, 0.9, 82 / 91, 0.97])
 def test_sets_with_validation_images_are_mapies(task, coverage):
-    """MAPIE's where (M + 1) coverage is a whole number, here k/91; elsewhere between its sets for the two next to it."""
+    """MAPIE's where (M + 1) coverage is a whole number, here k/91; else between its sets for the two next to it."""
     (F, y), (X, labels), _ = task
     held, new = slice(0, 90), slice(90, None)
     ours = LPPlusPlus().fit(

@@ -66,7 +66,7 @@ def draw_task(
     seed
         From 0. Different seeds give different supports, as long as there are enough (see `sampling`).
     n_test
-        Number of test images, all of which are taken; None with a pool.
+        Number of test images; all of them are taken. None with a pool.
     pool
         Whether all images are one pool: those in neither support nor validation are the test images.
     validation, shortage

@@ -10,7 +10,7 @@ from .._core.softmax import softmax
 
 
 def accepted(model: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Of text, classes and validation images, those that `fit` has a parameter for."""
+    """Text, classes and validation images, as far as `fit` has parameters for them."""
     taken = inspect.signature(model.fit).parameters
     return {name: value for name, value in offered.items() if name in taken and value is not None}
 

@@ -53,7 +53,7 @@ class Workers(Protocol):
 
 @dataclass
 class RunSummary:
-    """Numbers of cells in the plan, done already, run now, and of those that failed; and where the time went."""
+    """How many cells the plan has, how many were done already, were run now and failed; and where the time went."""
 
     cells: int
     already: int = 0

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 GENERATOR = "lpplusplus-1"
 ENOUGH = 2**64
-"""Combinations of which the support's number is taken."""
+"""Supports are numbered class by class until there are this many numbers; further classes are drawn."""
 ROUNDS = 8
 """Of the Feistel network."""
 

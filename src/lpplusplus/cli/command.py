@@ -87,7 +87,7 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
 
 
 def _options(one: inspect.Parameter) -> list[inspect.Parameter]:
-    """The parameter itself, or those that the fields of its dataclass stand for."""
+    """The parameter itself; if its class is a dataclass, a parameter per field."""
     if not is_dataclass(one.annotation):
         return [one]
     kinds = get_type_hints(one.annotation, include_extras=True)

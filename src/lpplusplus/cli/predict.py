@@ -81,9 +81,7 @@ def predict(
 
     question = Question(top, sets, none, tuple(others))
     if where.engine is Engine.ray or output is not None:
-        if where.engine is not Engine.ray or output is None or len(images) != 1:
-            raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
-        _on_ray(model, images[0], output, question, opening, on_error, where, as_json)
+        _on_ray(model, images, output, question, opening, on_error, where, as_json)
         return
     clf = opening.open(model, on_error or OnError.stop)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
@@ -102,21 +100,23 @@ def predict(
 
 def _on_ray(
     model: Path,
-    source: Path,
-    output: Path,
+    images: list[Path],
+    output: Path | None,
     question: "Question",
     opening: Opening,
     on_error: OnError | None,
     where: Where,
     as_json: bool,
 ) -> None:
+    if where.engine is not Engine.ray or output is None or len(images) != 1:
+        raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
     slots = where.slots(on_error)
     from ..cluster.predict import predict_on_ray
     from ..images.parquet.addresses import masked, spelled
 
     with bar("Classifying on Ray") as progress:
         outcome, left_out = predict_on_ray(
-            model, spelled(source), spelled(output), question, encoder=opening.encoder,
+            model, spelled(images[0]), spelled(output), question, encoder=opening.encoder,
             allow_network=opening.allow_network, slots=slots, address=where.ray_address, progress=progress,
         )  # fmt: skip
     skipped = tell_skipped(left_out)

@@ -155,8 +155,8 @@ class ImageClassifier(Doubts, Growing, Sharing):
         allow_empty
             Keep class folders without images, as classes known by their name only.
         unlabelled
-            More images, of the same kinds, of which nobody has said what they show: labels are not looked at. They are
-            used only if held-out images gain by it; `classifier_.n_unlabelled_` says how many. For `LPPlusPlus`.
+            More images, of the same kinds, without labels; if they have some, these are not looked at. They are used
+            only if held-out images gain by it; `classifier_.n_unlabelled_` says how many. For `LPPlusPlus`.
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
@@ -359,7 +359,7 @@ class ImageClassifier(Doubts, Growing, Sharing):
         return answers.scores(self.trained_on(answers.images))
 
     def trained_on(self, found: Embeddings) -> int:
-        """How many of these images it was trained on; 0 if it was saved before that was kept."""
+        """How many of these images it was trained on; 0 for a file of a version that did not keep this."""
         self._check_fitted()
         return sum(digest in self._seen for digest in found.digests())
 

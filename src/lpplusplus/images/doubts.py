@@ -15,7 +15,7 @@ from .errors import SourceError
 
 
 class Doubts:
-    """The part of `ImageClassifier` that doubts."""
+    """The part of `ImageClassifier` that says how sure it is."""
 
     classifier_: FewShotClassifier
     origin_: Origin | None

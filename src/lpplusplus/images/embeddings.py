@@ -133,13 +133,13 @@ class Embeddings:
     hashes : (n, 32) uint8 or None
         SHA-256 of each file's bytes, or of the pixels of an image that is in no file.
     positions : (n,) or None
-        Place of each image in the list that was embedded, of which some may have been skipped.
+        Place of each image in the list that was embedded; the places of skipped images are missing.
     skipped
         Images that were left out, and why.
     ignored
         Number of files that are no images.
     reused, computed
-        Number of embeddings that a feature store or an equal image already had, and of those that the encoder made.
+        How many embeddings were there already, in a feature store or of an equal image; and how many the encoder made.
     left_aside
         Number of embeddings of another list that the feature store held; they are in its folder `replaced` now.
 

@@ -27,11 +27,11 @@ SAME_IMAGE = 0.98
 FEW_ENOUGH = 50_000
 """Largest number of images of which all pairs are compared."""
 LIKELIER = 14.0
-"""An image looks mislabelled if another class is so many times as likely as its label."""
+"""An image looks mislabelled if another class is this many times as likely as its label."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
 BY_CHANCE = 1.64
-"""Or by less than so many standard errors: a name that means nothing does so 19 times of 20."""
+"""Also if by less than this many standard errors, as a name without meaning does 19 times of 20."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _held_out(
     text: NDArray[np.float32] | None,
     progress: Progress | None,
 ) -> list[NDArray[np.float64]]:
-    """What each method, the first of which may use names, answers for each example when it has not seen it."""
+    """What each method answers for each example when it has not seen it. Only the first method may use names."""
     y, classes = support.labels, list(support.classes)
     assert y is not None
     folds = folds_of(support)

@@ -36,7 +36,7 @@ class Lesson:
     text: NDArray[np.float32] | None = None
     """(K, D) or, with several templates, (templates, K, D)."""
     unlabelled: NDArray[np.float32] | None = None
-    """(n, D) photos of which nobody has said what they show."""
+    """(n, D) photos without a label."""
 
 
 def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:

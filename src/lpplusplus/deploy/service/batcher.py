@@ -43,7 +43,7 @@ class _Job:
 
 
 class Batcher:
-    """Start it with `with`; leaving finishes what is under way."""
+    """A context manager: entering starts its threads, leaving waits for the images under way."""
 
     def __init__(self, limits: Limits, queue: int, metrics: Metrics, workers: int | None = None) -> None:
         self._limits, self._queue, self._metrics = limits, queue, metrics

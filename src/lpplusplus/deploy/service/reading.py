@@ -153,7 +153,7 @@ class Reader:
 
 
 async def read_form(request: Request, chunks: AsyncGenerator[bytes, None], most: int) -> FormData:
-    """A form with at most so many files; close it. What is large in it goes to temporary files without a name."""
+    """A form with at most `most` files, for the caller to close. Large parts go to temporary files without a name."""
     try:
         return await MultiPartParser(request.headers, chunks, max_files=most, max_fields=1).parse()
     except MultiPartException as error:

@@ -59,7 +59,7 @@ class Settings:
 
 
 def read_token(file: Path | None, variable: str = TOKEN_VARIABLE) -> str | None:
-    """The token in a file, else in the environment; None if there is none. Not from the command line, which all see."""
+    """The token in a file, else in the environment, else None. Never from the command line, which others can see."""
     if file is None and variable not in os.environ:
         return None
     where = variable if file is None else str(file)
