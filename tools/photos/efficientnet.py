@@ -22,9 +22,13 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 class Graph:
-    """Nodes and weights of a graph in the making."""
+    """Nodes and weights of a graph in the making.
 
-    def __init__(self) -> None:
+    Weights of layers are kept as "half" or "byte", and computed with in 32 bits; or as "float", for quantisation.
+    """
+
+    def __init__(self, keep: str = "half") -> None:
+        self.keep = keep
         self.nodes: list[NodeProto] = []
         self.weights: dict[str, NDArray[np.generic]] = {}
 
@@ -42,6 +46,26 @@ class Graph:
         """Keep an array in 16 bits and compute with it in 32: onnxruntime folds the cast when it opens the file."""
         self.constant(f"{name}.half", value.astype(np.float16))
         return self.add("Cast", [f"{name}.half"], name, to=TensorProto.FLOAT)
+
+    def bytes(self, name: str, rows: NDArray[np.floating], index: str | None = None) -> str:
+        """Keep an array in 8 bits with a scale per row, compute with it in 32; all rows, or those at `index`."""
+        largest = np.abs(rows).max(axis=tuple(range(1, rows.ndim)), keepdims=True)
+        scale = np.maximum(largest / 127, 1e-7)
+        kept = [
+            self.constant(f"{name}.byte", np.rint(rows / scale).astype(np.int8)),
+            self.constant(f"{name}.scale", scale.astype(np.float32)),
+        ]
+        if index is not None:
+            kept = [self.add("Gather", [one, index], f"{one}.some", axis=0) for one in kept]
+        return self.add("Mul", [self.add("Cast", [kept[0]], f"{name}.wide", to=TensorProto.FLOAT), kept[1]], name)
+
+    def layer(self, name: str, value: NDArray[np.floating]) -> str:
+        """Keep the weights of a layer, outputs first."""
+        if self.keep == "float":
+            return self.constant(name, value.astype(np.float32))
+        if self.keep == "half" or value.shape[1] == 1:  # Depthwise kernels are few weights, and many to a scale.
+            return self.halved(name, value)
+        return self.bytes(name, value)
 
     def model(self, name: str, inputs: list[object], outputs: list[object], about: str) -> bytes:
         """The finished model, checked."""
@@ -90,7 +114,7 @@ def _convolution(
         "Conv",
         [
             x,
-            graph.halved(f"{name}.w", kernel * scale[:, None, None, None]),
+            graph.layer(f"{name}.w", kernel * scale[:, None, None, None]),
             graph.constant(f"{name}.b", bias.astype(np.float32)),
         ],
         f"{name}.y",
