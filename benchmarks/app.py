@@ -1,17 +1,21 @@
 """How long a person waits for `lpp app`: for the first answer, after a move, and with ten thousand photos.
 
     python -m benchmarks.app --photos $LPP_DATA/photos/pets --json
-    python -m benchmarks.app --photos $LPP_DATA/photos/pets --large 10000 --json
+    python -m benchmarks.app --photos $LPP_DATA/photos/pets --rounds 0 --moves 0 --label 100 --pace 1 --json
+    python -m benchmarks.app --photos $LPP_DATA/photos/pets --rounds 0 --moves 0 --large 10000 --json
 
 answer      20 photos are dropped on two empty classes: until the classifier answers that knows all of them. Beside it
             what embedding them and one fit take by themselves.
 refit       a photo is moved between two of 20 classes with 20 photos each: until the classifier answers that knows it.
             Beside it, in turns, a fit on the same embeddings.
+label       so many unsorted photos, with 5 photos in each of ten classes, are labelled with the keyboard in a real
+            browser: Enter for a right guess, else the class's number. A key is pressed `--pace` seconds after the one
+            before, but not before the next photo is seen. Beside it, how long the page takes to show that.
 large       so many photos in 50 classes. The page opens in a real browser, first while the photos are being embedded
             and again afterwards: until its first photos are seen. While it embeds, how long a click and a small photo
             take. Memory of the process, at its highest.
 
-The first two run in this process, through what the page itself calls. The third runs `lpp app`.
+The first two run in this process, through what the page itself calls. The others run `lpp app`.
 """
 
 from __future__ import annotations
@@ -134,6 +138,58 @@ def refit(options: argparse.Namespace, scratch: Path) -> dict[str, float]:
     }
 
 
+def label(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Seconds to label unsorted photos with the keyboard."""
+    folder, truth = scratch / "label", {}
+    for number, (name, files) in enumerate(itertools.islice(files_of(options, scratch).items(), 10)):
+        (folder / name).mkdir(parents=True)
+        for file in files[:5]:
+            shutil.copyfile(file, folder / name / file.name)
+        (folder / "unsorted").mkdir(exist_ok=True)
+        for file in files[5 : 5 + options.label // 10]:
+            shutil.copyfile(file, folder / "unsorted" / f"{number} {file.name}")
+            truth[f"unsorted/{number} {file.name}"] = name
+    waits, right = [], 0
+    with chromium() as browser, page(folder) as (address, _):
+        tab, _ = opened(browser, address)
+        tab.wait_for_selector(".accuracy", timeout=120_000)
+        tab.click("#tab-suggest")
+        tab.evaluate("document.activeElement.blur()")
+        began = pressed = time.perf_counter()
+        was = ""
+        while truth:
+            tab.wait_for_function(NEXT_PHOTO, arg=was, timeout=120_000)
+            waits.append(time.perf_counter() - pressed)
+            was = tab.get_attribute("[data-keys=suggest]", "data-photo")
+            name = truth.pop(was)
+            guessed = tab.inner_text("[data-keys=suggest] h2").startswith(f"{name}?")
+            right += guessed
+            number = tab.locator(f"[data-keys=suggest] button[data-to={json.dumps(name)}] kbd")
+            key = "Enter" if guessed or not number.count() else number.inner_text()
+            time.sleep(max(0.0, options.pace - (time.perf_counter() - pressed)))
+            pressed = time.perf_counter()
+            tab.keyboard.press(key)
+        tab.wait_for_selector("text=No unsorted photos", timeout=120_000)
+        whole = time.perf_counter() - began
+        browser.close()
+    left = list((folder / "unsorted").iterdir())
+    assert not left, left
+    return {
+        "photos": options.label,
+        "seconds": whole,
+        "next_photo_ms": 1000 * median(waits[1:]),
+        "slowest_next_photo_ms": 1000 * max(waits[1:]),
+        "guessed_right": right / options.label,
+    }
+
+
+NEXT_PHOTO = """(was) => {
+  const at = document.querySelector("[data-keys=suggest]");
+  const image = at && at.querySelector(".large img");
+  return image && at.dataset.photo !== was && image.complete && image.naturalWidth > 0;
+}"""
+
+
 def fill(options: argparse.Namespace, scratch: Path, classes: int = 50) -> Path:
     """A project with so many photos, no two files alike: the same photos with another number at their end."""
     folder = scratch / "large"
@@ -164,6 +220,16 @@ def highest(process: psutil.Process) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A real browser."""
+    from playwright.sync_api import sync_playwright
+
+    file = next(filter(None, map(shutil.which, CHROMIUM)))
+    with sync_playwright() as play:
+        yield play.chromium.launch(executable_path=file, args=list(FLAGS))
+
+
 def opened(browser: Any, address: str) -> tuple[Any, float]:
     """A new tab, and seconds until it shows photos."""
     tab = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
@@ -189,13 +255,9 @@ FETCH = """async (photo) => {
 
 def large(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """The page with many photos."""
-    from playwright.sync_api import sync_playwright
-
-    browser_file = next(filter(None, map(shutil.which, CHROMIUM)))
     folder = fill(options, scratch)
     clicks, fetches = [], []
-    with sync_playwright() as play, page(folder) as (address, process):
-        browser = play.chromium.launch(executable_path=browser_file, args=list(FLAGS))
+    with chromium() as browser, page(folder) as (address, process):
         tab, first = opened(browser, address)
         photos = sorted(path.relative_to(folder).as_posix() for path in folder.glob("kind*/*"))
         tabs = tab.get_by_role("tab")
@@ -234,6 +296,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--photos", type=Path, help="a folder per class, 20 classes or more; else rendered pictures")
     parser.add_argument("--rounds", type=int, default=3, help="for the first answer")
     parser.add_argument("--moves", type=int, default=10)
+    parser.add_argument("--label", type=int, default=0, help="photos to label; by default none")
+    parser.add_argument("--pace", type=float, default=1.0, help="seconds between two keys, at least")
     parser.add_argument("--large", type=int, default=0, help="photos in 50 classes; by default it is not measured")
     parser.add_argument("--longer", type=float, default=60, help="seconds after that, while it measures")
     parser.add_argument("--clicks", type=int, default=20)
@@ -245,6 +309,8 @@ def main(arguments: list[str] | None = None) -> None:
             found["answer"] = answer(options, Path(folder))
         if options.moves:
             found["refit"] = refit(options, Path(folder))
+        if options.label:
+            found["label"] = label(options, Path(folder))
         if options.large:
             found["large"] = large(options, Path(folder))
     show(found, options.json)

@@ -4,17 +4,18 @@ import base64
 import hashlib
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 
 @contextmanager
-def hub(repository, commit, folder, token=None):
+def hub(repository, commit, folder, token=None, before=lambda name: None):
     """Serve `folder` as `repository` at `commit`; yields the address, all requests and the files fetched.
 
     Who has the `token` may make the repository and commit to it: large files first, by their SHA-256, then one request
-    that names them and holds the small ones.
+    that names them and holds the small ones. `before` is called with the name of a file that is about to be sent; it
+    may take its time.
     """
     asked, fetched, large = [], [], {}
 
@@ -45,6 +46,7 @@ def hub(repository, commit, folder, token=None):
             content = files[name].read_bytes()
             if self.command == "GET":
                 fetched.append(name)
+                before(name)
             headers = {"X-Repo-Commit": commit, "ETag": f'"{self.entry(name)["oid"]}"'}
             if name.endswith((".onnx", ".safetensors")):  # Large files have their SHA-256 for a name.
                 headers["X-Linked-Etag"] = f'"{hashlib.sha256(content).hexdigest()}"'
@@ -115,9 +117,10 @@ def hub(repository, commit, folder, token=None):
             self.send_response(status)
             for name, value in (headers | {"Content-Length": str(len(content))}).items():
                 self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
+            with suppress(ConnectionError):  # Nobody waits for it any more.
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content)
 
         def log_message(self, *args):
             pass

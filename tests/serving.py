@@ -30,9 +30,9 @@ def served(command, *arguments, **variables):
 
 
 @contextlib.contextmanager
-def in_background(*arguments, cwd=None, **variables):
-    """Start a service of `lpp` and wait until it tells its address."""
-    line = [*LPP, *(str(argument) for argument in arguments), "--json"]
+def in_background(*arguments, cwd=None, program=LPP, **variables):
+    """Start a service of `lpp`, or of what stands for it, and wait until it tells its address."""
+    line = [*program, *(str(argument) for argument in arguments), "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
     with subprocess.Popen(line, env=environment(**variables), cwd=cwd, **pipes) as process:
         try:

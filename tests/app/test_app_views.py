@@ -12,7 +12,7 @@ from lpplusplus.app.desk import Desk, Place
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.page import VIEWS
 from lpplusplus.app.project import Project
-from lpplusplus.app.views import frame, understand
+from lpplusplus.app.views import frame
 
 EVIL = "<img src=x onerror=alert(1)>&\"'"
 
@@ -77,19 +77,6 @@ def test_any_address_is_a_place(desk, address):
     assert Place.read(place.address()) == place
 
 
-def test_the_map_is_that_of_principal_components():
-    """Against numpy's SVD: the same distances, whichever way round the square is."""
-    rng = np.random.default_rng(0)
-    for shape in ((7, 20), (40, 5)):
-        rows = rng.standard_normal(shape).astype(np.float32)
-        F = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        F = F - F.mean(axis=0)
-        u, s, _ = np.linalg.svd(F.astype(np.float64), full_matrices=False)
-        xy, kind = understand.flat(rows)
-        if kind == "PCA":
-            np.testing.assert_allclose(np.abs(xy), np.abs(u[:, :2] * s[:2]), atol=1e-5)
-
-
 def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(desk, monkeypatch, tmp_path):
     """`lpp encoders pull clip` in a process of its own, with a hub that is not there."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
@@ -120,3 +107,16 @@ def test_a_fetch_can_be_cancelled(desk, monkeypatch, tmp_path):
     assert desk.jobs["encoder clip-large"].over
     assert desk.jobs["encoder clip-large"].problem is None
     assert desk.project.settings["encoder"] == "embedded"
+
+
+def test_unsorted_photos_that_cannot_be_read_are_not_waited_for(tmp_path):
+    for name in ("a", "b"):
+        paint(tmp_path / "new" / name / "0.png", (200, 30, 0), 1 + (name == "b"))
+    (tmp_path / "new" / "unsorted").mkdir()
+    (tmp_path / "new" / "unsorted" / "broken.jpg").write_bytes(b"no photo")
+    with Project(tmp_path / "new") as project, Learner(project) as learner:
+        learner.look()
+        assert learner.wait(600)
+        assert "None of the unsorted photos can be read" in str(
+            VIEWS["suggest"](Desk(project, learner), learner.snapshot, Place("suggest"))
+        )

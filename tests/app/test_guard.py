@@ -1,5 +1,6 @@
 """The guard before the page, asked by requests that should not pass. A real uvicorn, real sockets."""
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -280,3 +281,25 @@ def test_two_pages_on_one_machine_keep_their_cookies():
 def test_names_of_an_address():
     assert guard.names_of("192.168.0.7") >= {"localhost", "192.168.0.7"}
     assert "[fe80::1]" in guard.names_of("fe80::1")
+
+
+def test_a_browser_that_leaves_is_no_error_and_anything_else_is():
+    """Starlette's middleware raises when nobody waits for an answer; a traceback would frighten whoever sees it."""
+
+    def failing(message):
+        async def app(scope, receive, send):
+            raise RuntimeError(message)
+
+        return app
+
+    async def ask(app):
+        guarded = guard.protect(app, token=TOKEN, password=None, hosts={"127.0.0.1"})
+        cookie = f"{guarded._cookie}={guarded._session}".encode()
+        headers = [(b"host", b"127.0.0.1:1"), (b"cookie", cookie)]
+        scope = {"type": "http", "method": "GET", "path": "/photo/x", "query_string": b"", "headers": headers,
+                 "server": ("127.0.0.1", 1), "client": ("127.0.0.1", 2), "scheme": "http"}  # fmt: skip
+        await guarded(scope, None, None)
+
+    asyncio.run(ask(failing("No response returned.")))
+    with pytest.raises(RuntimeError, match="a bug"):
+        asyncio.run(ask(failing("a bug")))

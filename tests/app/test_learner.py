@@ -246,3 +246,14 @@ def test_answers_are_those_of_the_snapshot(project):
     reply = answered(now, rows)
     assert reply.answers[0][0] == "red square"
     assert reply.nearest[0] == "red square/0.png"
+
+
+def test_an_unsorted_copy_of_a_labelled_photo_comes_last_and_does_come(project):
+    fill(project.root, per_class=2, unsorted=1)
+    copy = project.root / "unsorted" / "a copy.png"
+    copy.write_bytes((project.root / "red square" / "0.png").read_bytes())
+    with Learner(project) as learner:
+        last = settled(learner).suggested[-1]
+        assert len(learner.snapshot.suggested) == 4
+        assert (last.path, last.guess) == ("unsorted/a copy.png", "red square")
+        assert last.reason == "the same photo is in red square already"

@@ -95,6 +95,8 @@ class Desk:
         self.jobs: dict[str, Job] = {}
         self.changes = 0
         """Grows with every change of a job or a setting."""
+        self.drawn: dict[str, dict[str, list[float]]] = {}
+        """By UMAP and PCA the place of each photo on the map (`maps`)."""
         self._cancelled: set[str] = set()
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
         self._lock = threading.Lock()
@@ -137,12 +139,15 @@ class Desk:
             self.jobs[kind] = replace(self.jobs[kind], **changes)
             self.changes += 1
 
-    def keep(self, path: str, label: str) -> None:
+    def show_map(self, kind: str, places: dict[str, list[float]]) -> None:
+        """Take over what a map was made of."""
+        self.drawn[kind] = places
+        self.changes += 1
+
+    def keep(self, path: str) -> None:
         """Note that a photo's label is right, whatever it looks like."""
-        digest = self.learner.digest(path)
-        if digest is not None:
-            self.project.keep(kept=[*self.project.settings["kept"], f"{digest}:{label}"])
-            self.changes += 1
+        self.project.keep_label(path)
+        self.changes += 1
 
     def is_kept(self, path: str, label: str) -> bool:
         """Whether somebody said so."""

@@ -127,7 +127,11 @@ class _Guard:
                 await send(message)
 
             answer = await self._answer(scope, receive)
-            await (answer or self._app)(scope, receive, send_with_headers)
+            try:
+                await (answer or self._app)(scope, receive, send_with_headers)
+            except RuntimeError as error:
+                if str(error) != "No response returned.":  # So Starlette says that the browser no longer wants it.
+                    raise
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """What is said instead of the page; None lets the request pass."""

@@ -20,7 +20,7 @@ from nicegui import Client, ui
 from nicegui.events import GenericEventArguments
 
 from ..images.errors import SourceError
-from . import exports, texts
+from . import exports, maps, texts
 from .desk import Desk, Place
 from .html import h
 from .texts import say
@@ -226,10 +226,13 @@ class Tab:
             self._step(1)
 
     def _do_keep(self, about: Mapping[str, Any]) -> None:
-        self.desk.keep(str(about["photo"]), str(about["name"]))
+        self.desk.keep(str(about["photo"]))
 
     def _do_cell(self, about: Mapping[str, Any]) -> None:
         self._here.tab, self._here.cell = "understand", (str(about["truth"]), str(about["answer"]))
+
+    def _do_map(self, about: Mapping[str, Any]) -> None:
+        maps.draw(self.desk, str(about["to"]))
 
     def _do_tried(self, about: Mapping[str, Any]) -> None:
         self._here.tried = str(about["key"])

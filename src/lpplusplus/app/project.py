@@ -12,6 +12,7 @@ what lies outside of it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -275,6 +276,16 @@ class Project:
             self.settings |= settings
             with atomic_write(self.hidden / "settings.json") as file:
                 file.write(json.dumps(self.settings).encode())
+
+    def keep_label(self, photo: str) -> None:
+        """Note that a photo's label is right, whatever it looks like; known again by its content."""
+        with self._lock:
+            self._check_photos([photo])
+            label = photo.partition("/")[0]
+            if "/" not in photo or label == UNSORTED:
+                raise ProjectError(f"{shown(photo)} has no class.")
+            note = f"{hashlib.sha256(self.path_of(photo).read_bytes()).hexdigest()}:{label}"
+            self.keep(kept=list(dict.fromkeys([*self.settings["kept"], note])))
 
     # Parts of these
 

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from ..deploy.export.none_of_these import FALSE_ALARMS, threshold
+from ..images.answering import nearest
 from ..images.checking import Check
 from ..images.classifier import ImageClassifier
 from ..images.evaluation import Answers
@@ -104,12 +104,11 @@ def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
     order = np.argsort(-chances, kind="stable")
     answers = tuple((now.labels[i], float(chances[i])) for i in order)
     none: bool | None = None
-    nearest: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     if now.classifier is not None:
-        support = now.classifier.support_
-        likeness = np.asarray(unit_rows(support.rows)) @ np.asarray(unit_rows(rows))[0]
-        nearest = tuple(support.paths[i] for i in np.argsort(-likeness, kind="stable")[:NEAREST])
+        (near,) = nearest(now.classifier, rows, NEAREST)
+        reasons = tuple(now.classifier.support_.paths[row] for row in near)
         limit = threshold(now.model)
         if isinstance(now.model, LPPlusPlus) and limit is not None and np.isfinite(limit):
             none = bool(np.asarray(now.model.none_of_these(rows, FALSE_ALARMS))[0])
-    return Reply(answers, none, nearest)
+    return Reply(answers, none, reasons)

@@ -115,6 +115,7 @@ TEXTS = {
     "remove_it": "Remove {path}",
     "suggest_empty": "No unsorted photos. Drop some here, or copy them into the folder unsorted/, and label them fast.",
     "suggest_classes": "Make two classes first; then unsorted photos can be labelled here.",
+    "suggest_unreadable": "None of the unsorted photos can be read.",
     "suggest_wait": "Looking at the photos …",
     "suggest_left": "{count} unsorted photos left, the most useful first",
     "suggest_guess": "{guess}? ({percent} %)",
@@ -125,8 +126,12 @@ TEXTS = {
     "keys_suggest": "Enter accepts, 1–9 choose a class, ← → walk, Delete removes, u undoes.",
     "which_class": "Which class?",
     "map": "Map of the photos",
-    "map_about": "Photos that look alike to the encoder are close. Colours are classes; grey is unsorted. "
-    "The two directions in which the photos differ most ({kind}).",
+    "map_about": "Photos that look alike to the encoder are close. Colours are classes; grey is unsorted.",
+    "map_PCA": "The two directions in which the photos differ most (PCA).",
+    "map_UMAP": "Neighbours are neighbours; distances between groups mean little (UMAP).",
+    "map_draw": "Draw with {kind}",
+    "map_drawing": "Drawing with UMAP: {done} of {total}",
+    "map_starting": "Drawing with UMAP: it takes half a minute …",
     "map_sampled": "{shown} of {count} photos are drawn.",
     "map_wait": "The map is drawn when there are 3 photos.",
     "matrix": "Confusion matrix",
@@ -176,8 +181,8 @@ TEXTS = {
 
 
 def say(key: str, **values: Any) -> str:
-    """A text with its values."""
-    return TEXTS[key].format(**values)
+    """A text with its values. No line ends before a percent sign."""
+    return TEXTS[key].format(**values).replace(" %", "\u00a0%")
 
 
 def change(about: Mapping[str, Any]) -> str:

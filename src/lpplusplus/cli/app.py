@@ -16,6 +16,7 @@ from .grow import add, merge, remove, rename
 from .hub import pull, push
 from .inspect import inspect
 from .label_studio import label_studio
+from .map import map as map_
 from .page import app as page
 from .predict import predict
 from .serve import serve
@@ -49,7 +50,7 @@ def _options(
 
 
 _COMMANDS = (
-    demo, page, train, predict, evaluate, check, suggest, add, remove, rename, merge, embed, inspect, encoders,
+    demo, page, train, predict, evaluate, check, suggest, map_, add, remove, rename, merge, embed, inspect, encoders,
     export, serve, push, pull, label_studio,
 )  # fmt: skip
 for _function in _COMMANDS:

@@ -29,14 +29,14 @@ def check_model(output: Path, inputs: Sequence[Path] = ()) -> None:
     check_file(output, "-o", "a classifier", is_classifier)
 
 
-def check_report(report: Path | None, output: Path | None = None) -> None:
+def check_report(report: Path | None, output: Path | None = None, option: str = "--report") -> None:
     """Refuse a file for a page that is something else than a page of ours; such as `output`."""
     if report is None:
         return
     if output is not None and report.resolve() == output.resolve():
-        _refuse(f"{report} is also the file for the classifier: name another.", "--report")
+        _refuse(f"{report} is also the file for the classifier: name another.", option)
     marked = has_mark(b'<meta name="generator" content="lpplusplus">')
-    check_file(report, "--report", "a report", marked, (".html", ".htm"))
+    check_file(report, option, "a report", marked, (".html", ".htm"))
 
 
 def make_report(clf: "ImageClassifier", report: Path | None, found: Any = None) -> None:

@@ -27,6 +27,11 @@ def app(
     undo: Annotated[
         bool, typer.Option("--undo", help="Take back the last change that a page made to the folder, and end.")
     ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone last, and end.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", help='Say that a photo, such as "robin/3.jpg", has the right class, and end.'),
+    ] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -40,11 +45,14 @@ def app(
     lpp app birds/
     lpp app birds/ --port 8080 --no-open
     lpp app birds/ --undo
+    lpp app birds/ --keep robin/3.jpg
     LPP_APP_PASSWORD=$(cat password) lpp app birds/ --host 0.0.0.0
     """
     need("app", "nicegui", "onnx", "multipart")
-    if undo:
-        _undo(folder, as_json)
+    if undo or redo or keep is not None:
+        if undo + redo + (keep is not None) > 1:
+            raise typer.BadParameter("choose one of --undo, --redo and --keep.")
+        _change(folder, "redo" if redo else "undo", keep, as_json)
         return
     from ..app import guard
     from ..app.serve import serve
@@ -71,16 +79,21 @@ def app(
     remark("stopped; everything is in the folder.")
 
 
-def _undo(folder: Path, as_json: bool) -> None:
+def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
+    """What buttons of the page do, while no page is open."""
     from ..app.project import Project
     from ..app.texts import change
 
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder.", param_hint="FOLDER")
     with Project(folder) as project:
-        found = project.undo()
-    about = None if found is None else change(found.about)
+        if keep is not None:
+            project.keep_label(keep)
+            show_json({"kept": keep}) if as_json else say("kept: {}", keep)
+            return
+        found = project.redo() if what == "redo" else project.undo()
+    about, done = None if found is None else change(found.about), {"undo": "undone", "redo": "done again"}[what]
     if as_json:
-        show_json({"undone": about})
+        show_json({done.replace(" ", "_"): about})
     else:
-        say("undone: {}", about) if about else say("nothing to undo")
+        say(f"{done}: {{}}", about) if about else say(f"nothing to {what}")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
 from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, Model, OnError, Opening, Where
@@ -50,6 +49,9 @@ def predict(
         Path | None,
         typer.Option("--other-names", help="Text file with names of other things, one per line, to help --none."),
     ] = None,
+    nearest: Annotated[
+        int, typer.Option("--nearest", min=0, help="Also name this many training images that it looks most like.")
+    ] = 0,
     opening: Opening = AS_TRAINED,
     on_error: ByEngine = None,
     output: Annotated[
@@ -58,7 +60,7 @@ def predict(
     where: Where = HERE,
     as_json: Json = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none.")
+        bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none, nearest.")
     ] = False,
 ) -> None:
     """Classify images.
@@ -68,6 +70,7 @@ def predict(
     lpp predict birds.lpp new/*.jpg --top 3
     lpp predict birds.lpp new/ --csv > answers.csv
     lpp predict birds.lpp new/ --sets 0.9 --none 0.05
+    lpp predict birds.lpp new.jpg --nearest 4
     lpp predict birds.lpp s3://bucket/new --engine ray -o s3://bucket/answers --top 3
     """
     if as_json and as_csv:
@@ -79,7 +82,7 @@ def predict(
     from ..images.answering import Question, answers
     from ..images.parquet.addresses import is_address
 
-    question = Question(top, sets, none, tuple(others))
+    question = Question(top, sets, none, tuple(others), nearest)
     if where.engine is Engine.ray or output is not None:
         _on_ray(model, images, output, question, opening, on_error, where, as_json)
         return
@@ -94,8 +97,7 @@ def predict(
     elif as_csv:
         _write_csv(told)
     else:
-        extra = [head for head, given in (("may be", sets), ("", none)) if given is not None]
-        _show(told, table("", "image", *(f"{rank}." for rank in range(1, min(top, len(clf.classes_)) + 1)), *extra))
+        _show(told, min(top, len(clf.classes_)), question)
 
 
 def _on_ray(
@@ -110,6 +112,8 @@ def _on_ray(
 ) -> None:
     if where.engine is not Engine.ray or output is None or len(images) != 1:
         raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
+    if question.nearest:
+        raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
     slots = where.slots(on_error)
     from ..cluster.predict import predict_on_ray
     from ..images.parquet.addresses import masked, spelled
@@ -131,25 +135,30 @@ def _on_ray(
     )
 
 
-def _show(answers: list[dict[str, Any]], shown: Table) -> None:
-    """Fill in a table and print it."""
+def _show(answers: list[dict[str, Any]], top: int, question: "Question") -> None:
+    """Print a table."""
+    asked = {"may be": question.sets, "": question.none, "looks like": question.nearest or None}
+    extra = [head for head, given in asked.items() if given is not None]
+    shown = table("", "image", *(f"{rank}." for rank in range(1, top + 1)), *extra)
     for answer in answers:
         cells = [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
         if "set" in answer:
             cells.append(", ".join(answer["set"]) or "no class")
         if "none_of_these" in answer:
             cells.append("none of these" if answer["none_of_these"] else "")
+        if "nearest" in answer:
+            cells.append(", ".join(answer["nearest"]))
         add_row(shown, answer["path"], *cells)
     out().print(shown)
 
 
 def _write_csv(answers: list[dict[str, Any]]) -> None:
-    """A row per image and rank; sets and none-of-these are repeated in each, labels of a set with | between them."""
-    extra = [name for name in ("set", "none_of_these") if answers and name in answers[0]]
+    """A row per image and rank; what else was asked for is repeated in each, lists with | between their parts."""
+    extra = [name for name in ("set", "none_of_these", "nearest") if answers and name in answers[0]]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["path", "rank", "label", "probability", *extra])
     for answer in answers:
-        more = ["|".join(answer[name]) if name == "set" else str(answer[name]).lower() for name in extra]
+        more = [str(answer[name]).lower() if name == "none_of_these" else "|".join(answer[name]) for name in extra]
         for rank, guess in enumerate(answer["top"], 1):
             writer.writerow([answer["path"], rank, guess["label"], f"{guess['probability']:.6f}", *more])
 

@@ -1,11 +1,16 @@
-"""What a classifier says of images, for people and tables: the likeliest classes, sets, none of these."""
+"""What a classifier says of images, for people and tables: the likeliest classes, sets, none of these, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.backend import unit_rows
 from .classifier import ImageClassifier
 from .embeddings import Embeddings
+from .errors import SourceError
 
 
 @dataclass(frozen=True)
@@ -22,16 +27,19 @@ class Question:
         Also whether an image shows none of the classes; this part of class members may be turned away by mistake.
     other_names
         Names of other things, to help `none`.
+    nearest
+        Also this many training images that an image looks most like.
     """
 
     top: int = 1
     sets: float | None = None
     none: float | None = None
     other_names: Sequence[str] = ()
+    nearest: int = 0
 
 
 def answers(clf: ImageClassifier, found: Embeddings, question: Question) -> list[dict[str, Any]]:
-    """For each image its path, its `top` labels with probabilities, and if asked for `set` and `none_of_these`."""
+    """For each image its path, its `top` labels with probabilities; if asked, `set`, `none_of_these` and `nearest`."""
     labels = [str(label) for label in clf.classes_.tolist()]
     chances = clf.probabilities(found)
     order = (-chances).argsort(axis=1, kind="stable")
@@ -46,4 +54,15 @@ def answers(clf: ImageClassifier, found: Embeddings, question: Question) -> list
         unknown = clf.none_of_these(found, question.none, other_names=list(question.other_names))
         for answer, flag in zip(told, unknown.tolist(), strict=True):
             answer["none_of_these"] = flag
+    if question.nearest:
+        for answer, rows in zip(told, nearest(clf, found.rows, question.nearest), strict=True):
+            answer["nearest"] = [clf.support_.paths[row] for row in rows]
     return told
+
+
+def nearest(clf: ImageClassifier, rows: NDArray[Any], count: int) -> list[list[int]]:
+    """For each embedding the rows of the training images that it is most like, the likest first."""
+    if not hasattr(clf, "support_"):
+        raise SourceError("this classifier was saved without the embeddings of its training images.")
+    likeness = np.asarray(unit_rows(rows)) @ np.asarray(unit_rows(clf.support_.rows)).T
+    return [np.argsort(-row, kind="stable")[:count].tolist() for row in likeness]

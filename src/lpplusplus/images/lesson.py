@@ -88,8 +88,8 @@ def joined(mine: Lesson, more: Lesson) -> Lesson:
         text = np.concatenate([text, more.text], axis=-2)[..., [order.index(label) for label in classes], :]
     held = [one.validation for one in (mine, more) if one.validation is not None]
     about: dict[str, Any] = {"classes": classes, "names": tuple(names[label] for label in classes), "text": None}
-    validation = None if not held else held[0] if len(held) == 1 else _stacked(held)
-    support = _like(mine.support, replace(_stacked([mine.support, more.support]), **about))
+    validation = None if not held else held[0] if len(held) == 1 else stacked(held)
+    support = _like(mine.support, replace(stacked([mine.support, more.support]), **about))
     free = [one.unlabelled for one in (mine, more) if one.unlabelled is not None]
     unlabelled = np.concatenate(free) if free else None
     return Lesson(support, validation and replace(validation, **about), text, unlabelled)
@@ -110,7 +110,8 @@ def _like(before: Embeddings, found: Embeddings) -> Embeddings:
     return found.subset(sorted(range(len(keys)), key=keys.__getitem__))
 
 
-def _stacked(parts: Sequence[Embeddings]) -> Embeddings:
+def stacked(parts: Sequence[Embeddings]) -> Embeddings:
+    """Parts one after the other; labels are known of all or of none, classes are those of the first."""
     labels = [part.labels for part in parts if part.labels is not None]
     known = [part.hashes.shape[1] if part.hashes is not None else DIGEST for part in parts]
     hashes = [

@@ -98,3 +98,11 @@ def suggestions(
         have[first] += 1
         told.append(Suggestion(found.paths[row], classes[first], round(chance, 4), classes[second], why))
     return told
+
+
+def copies(found: Embeddings, labelled: Embeddings) -> list[Suggestion]:
+    """Photos that are labelled already, and teach nothing: with that label as the guess."""
+    assert labelled.labels is not None
+    known = dict(zip(labelled.digests(), labelled.labels.tolist(), strict=True))
+    told = [(path, known[digest]) for path, digest in zip(found.paths, found.digests(), strict=True) if digest in known]
+    return [Suggestion(path, label, 1.0, label, f"the same photo is in {label} already") for path, label in told]

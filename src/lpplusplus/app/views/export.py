@@ -84,16 +84,19 @@ def _encoder(desk: Desk, now: Snapshot, kind: EncoderKind, used: str) -> Markup:
 
 def _commands(desk: Desk, now: Snapshot) -> Markup:
     root = desk.project.root
-    folder, model = (shlex.quote(str(path)) for path in (root.name, Path(root.name) / CLASSIFIER))
+    paths = (Path(root.name), Path(root.name) / CLASSIFIER, Path(root.name) / UNSORTED)
+    folder, model, unsorted = (shlex.quote(str(path)) for path in paths)
     encoder = "" if now.encoder == "embedded" else f" --encoder {shlex.quote(now.encoder)}"
     lines = [
         f"lpp train {folder} -o {model} --allow-empty{encoder} --report report.html",
-        f"lpp predict {model} new.jpg --none 0.05",
+        f"lpp predict {model} new.jpg --top 5 --none 0.05 --nearest 4",
         f"lpp check {model}",
-        f"lpp suggest {model} {shlex.quote(str(Path(root.name) / UNSORTED))}",
+        f"lpp suggest {model} {unsorted}",
+        f"lpp map {folder} --unlabelled {unsorted}{encoder} -o map.html",
         f"lpp export {model} -o classifier.onnx",
         "lpp encoders pull clip",
         f"lpp app {folder} --undo",
+        f"lpp app {folder} --redo",
         f"lpp app {folder}",
     ]
     return h("section", h("h2", say("commands")), h("p", say("commands_about", name=root.name), class_="quiet"),

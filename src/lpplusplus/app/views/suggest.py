@@ -26,7 +26,8 @@ def render(_: Desk, now: Snapshot, place: Place) -> Markup:
         return joined([h("p", say("suggest_classes"), class_="hint"), drop])
     order = queue(now)
     if not order:
-        return joined([h("p", say("suggest_wait"), class_="hint"), drop])
+        bad = all(photo.path in now.unreadable for photo in now.listing.unsorted)
+        return joined([h("p", say("suggest_unreadable" if bad else "suggest_wait"), class_="hint"), drop])
     at = position(order, place)
     photos, one = now.listing.where(), order[at]
     photo = photos[one.path]

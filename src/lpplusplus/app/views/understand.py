@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ..._core.backend import unit_rows
+from ...images.projection import colour
 from ...images.sources.folders import UNSORTED
+from .. import maps
 from ..desk import Desk, Place
 from ..html import address, button, h, joined, thumb
-from ..project import Listing, Photo
+from ..project import Photo
 from ..snapshot import Snapshot
 from ..texts import say
 
-MOST_DRAWN = 2000
-"""Photos on the map."""
 SIZE = 600
 MOST_CELLS = 60
 """Classes of the largest matrix that is drawn."""
@@ -36,40 +32,23 @@ def render(desk: Desk, now: Snapshot, place: Place) -> Markup:
     ])  # fmt: skip
 
 
-def flat(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], str]:
-    """Two coordinates for each embedding, and what made them: UMAP if it is installed, else PCA."""
-    F = np.asarray(unit_rows(rows), np.float64)
-    if find_spec("umap") is not None and len(F) > 15:
-        import umap  # type: ignore[import-not-found, unused-ignore]
-
-        return np.asarray(umap.UMAP(random_state=0, n_jobs=1).fit_transform(F), np.float64), "UMAP"
-    F = F - F.mean(axis=0)
-    across = len(F) < F.shape[1]  # The smaller of the two squares has all that is needed.
-    square = F @ F.T if across else F.T @ F
-    values, vectors = scipy.linalg.eigh(square, subset_by_index=[len(square) - 2, len(square) - 1])
-    vectors = vectors[:, ::-1]
-    found = vectors * np.sqrt(np.maximum(values[::-1], 0)) if across else F @ vectors
-    # Of the two signs always the same one, so that the map does not flip.
-    return found * np.where(-found.min(axis=0) > found.max(axis=0), -1.0, 1.0), "PCA"
-
-
-def colour(number: int, count: int) -> str:
-    """A colour for a class, as different from the others as can be, readable on light and dark."""
-    return f"hsl({(137.508 * number) % 360:.0f} 70% {45 + 12 * (number % 2)}%)" if count else "grey"
-
-
 def _map(desk: Desk, now: Snapshot) -> Markup:
-    drawn = _drawn(desk, now.listing)
-    if drawn is None:
+    found = maps.on_map(desk, now.listing)
+    if found is None:
         return h("p", say("map_wait"), class_="hint")
-    points, kind, shown, count = drawn
-    labels = list(now.listing.classes)
+    where = now.listing.where()
+    xy, kind = maps.places(desk, found)
+    points = _points([where[path] for path in found.paths], xy, list(now.listing.classes))
     keys = [
-        h("li", h("span", class_="swatch", style=f"background:{colour(i, 1)}"), label) for i, label in enumerate(labels)
+        h("li", h("span", class_="swatch", style=f"background:{colour(i)}"), label)
+        for i, label in enumerate(now.listing.classes)
     ]
-    about = say("map_about", kind=kind) + ("" if shown == count else " " + say("map_sampled", shown=shown, count=count))
+    about = f"{say('map_about')} {say(f'map_{kind}')}"
+    if len(found) < len(where):
+        about += " " + say("map_sampled", shown=len(found), count=len(where))
     return joined([
         h("p", about, class_="quiet"),
+        _other(desk, kind) if maps.can_have_umap(found) else None,
         h("div", [
             h("svg", points, viewBox=f"-10 -10 {SIZE + 20} {SIZE + 20}", role="img", aria_label=about, class_="map"),
             h("ul", keys, class_="keys"),
@@ -77,36 +56,31 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
     ])  # fmt: skip
 
 
-def _drawn(desk: Desk, listing: Listing) -> tuple[Markup, str, int, int] | None:
-    everything = sorted(listing.where().values())
-    step = -(-len(everything) // MOST_DRAWN) or 1
-    chosen = tuple(everything[::step])
-    found = desk.learner.embeddings(chosen)
-    if found is None or len(found) < 3:
-        return None
-    return _points(desk, tuple(found.paths), tuple(listing.classes), tuple(chosen), len(everything))
+def _other(desk: Desk, kind: str) -> Markup:
+    """How else it can be drawn, or that it is being drawn."""
+    job = desk.jobs.get(maps.JOB)
+    if job is not None and not job.over:
+        text = say("map_drawing", done=job.done, total=job.total) if job.total else say("map_starting")
+        known = {"max": job.total, "value": job.done} if job.total else {}
+        return h("div", h("span", text), h("progress", aria_label=text, **known),
+                 button(say("cancel"), "cancel_job", to=maps.JOB), class_="flow progress")  # fmt: skip
+    other = "PCA" if kind == "UMAP" else "UMAP"
+    problem = job is not None and job.problem and h("p", job.problem, class_="problem", role="alert")
+    return h("div", button(say("map_draw", kind=other), "map", to=other), problem, class_="flow wrapped")
 
 
-@lru_cache(maxsize=4)
-def _points(
-    desk: Desk, paths: tuple[str, ...], labels: tuple[str, ...], chosen: tuple[Photo, ...], count: int
-) -> tuple[Markup, str, int, int] | None:
-    where = {photo.path: photo for photo in chosen}
-    photos = [where[path] for path in paths]
-    found = desk.learner.embeddings(photos)
-    if found is None or len(found) != len(photos):
-        return None
-    xy, kind = flat(found.rows)
+def _points(photos: list[Photo], xy: NDArray[np.float64], labels: list[str]) -> Markup:
     low, high = xy.min(axis=0), xy.max(axis=0)
     xy = SIZE * (xy - low) / np.maximum(high - low, 1e-12)
-    numbers = {label: number for number, label in enumerate(labels)}
+    fills = {label: colour(number) for number, label in enumerate(labels)}
     circles = []
     for photo, (x, y) in zip(photos, xy.tolist(), strict=True):
         label = photo.path.partition("/")[0] if "/" in photo.path else UNSORTED
-        fill = colour(numbers[label], 1) if label in numbers else "grey"
-        circles.append(h("circle", cx=f"{x:.1f}", cy=f"{SIZE - y:.1f}", r=5, fill=fill, data_do="open",
-                         data_photo=photo.path, data_preview=address(photo), data_label=label))  # fmt: skip
-    return joined(circles), kind, len(photos), count
+        circles.append(
+            h("circle", cx=f"{x:.1f}", cy=f"{SIZE - y:.1f}", r=5, fill=fills.get(label, "grey"), data_do="open",
+              data_photo=photo.path, data_preview=address(photo), data_label=label)
+        )  # fmt: skip
+    return joined(circles)
 
 
 def _matrix(now: Snapshot, place: Place) -> Markup:

@@ -204,7 +204,12 @@ def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> Curve:
 
 
 def _render(content: Content) -> str:
-    """Fill in the template. Every value is escaped; control characters, which could reorder a line, are shown."""
+    size = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM}
+    return rendered("page.html", content=content, size=size, percent=words.percent)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Fill in a template. Every value is escaped; control characters, which could reorder a line, are shown."""
     try:
         from jinja2 import Environment, FileSystemLoader
         from markupsafe import Markup, escape
@@ -217,5 +222,4 @@ def _render(content: Content) -> str:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else escape(plain(value).replace(" %", "\u00a0%")),
     )
-    size = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM}
-    return environment.get_template("page.html").render(content=content, size=size, percent=words.percent)
+    return environment.get_template(template).render(values)

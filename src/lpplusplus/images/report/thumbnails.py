@@ -13,8 +13,8 @@ SIDE = 224
 """Pixels of the longer side."""
 
 
-def thumbnail(images: Embeddings, row: int) -> str | None:
-    """An image as a `data:` address, or None if it is not there any more.
+def thumbnail(images: Embeddings, row: int, side: int = SIDE) -> str | None:
+    """An image as a `data:` address, its longer side `side` pixels at most; or None if it is not there any more.
 
     The copy is encoded anew from pixels, so that neither EXIF data (the place where it was taken) nor anything else
     of the file gets into the page. A file is shown only if it is the one that was embedded: a feature store from
@@ -32,7 +32,7 @@ def thumbnail(images: Embeddings, row: int) -> str | None:
     except ImageError:
         return None
     small = picture.copy()  # It may be the user's own.
-    small.thumbnail((SIDE, SIDE))
+    small.thumbnail((side, side))
     small.info = {}  # Pillow would write a comment that it has read.
     file = io.BytesIO()
     small.save(file, "JPEG", quality=80)

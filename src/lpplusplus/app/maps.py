@@ -1,0 +1,101 @@
+"""The map of the photos: which are on it, and where. PCA takes milliseconds; UMAP runs in a process of its own."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.progress import Progress
+from ..images.embeddings import Embeddings
+from ..images.projection import FEWEST, FEWEST_FOR_UMAP, MOST, has_umap, pca
+from .desk import Desk
+from .journal import ProjectError
+from .measurer import after_people
+from .project import Listing
+
+JOB = "map"
+SECONDS_BETWEEN_LOOKS = 0.2
+"""At whether somebody still wants it."""
+
+
+def on_map(desk: Desk, listing: Listing) -> Embeddings | None:
+    """The photos that are drawn, evenly chosen of all; None while there are too few."""
+    everything = sorted(listing.where().values())
+    found = desk.learner.embeddings(everything[:: -(-len(everything) // MOST) or 1])
+    return None if found is None or len(found) < FEWEST else found
+
+
+def places(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
+    """Coordinates of the photos, and what made them: UMAP if somebody has asked for it and there are no new photos."""
+    keys = _keys(found)
+    by_umap, by_pca = (desk.drawn.get(kind, {}) for kind in ("UMAP", "PCA"))
+    if by_umap and by_umap.keys() >= set(keys):
+        return np.array([by_umap[key] for key in keys]), "UMAP"
+    if by_pca.keys() != set(keys):
+        by_pca = desk.drawn["PCA"] = dict(zip(keys, pca(found.rows).tolist(), strict=True))
+    return np.array([by_pca[key] for key in keys]), "PCA"
+
+
+def _keys(found: Embeddings) -> list[str]:
+    """What each embedding is known again by: encoder and content."""
+    assert found.origin is not None
+    return [f"{found.origin.key} {digest.hex()}" for digest in found.digests()]
+
+
+def can_have_umap(found: Embeddings) -> bool:
+    """Whether UMAP can draw these photos here."""
+    return has_umap() and len(found) >= FEWEST_FOR_UMAP
+
+
+def draw(desk: Desk, kind: str) -> None:
+    """Draw it by "UMAP", in the background; or by "PCA" again."""
+    if kind == "UMAP":
+        desk.start(JOB, lambda progress: _draw(desk, progress))
+    else:
+        desk.show_map("UMAP", {})
+
+
+def _draw(desk: Desk, progress: Progress) -> None:
+    found = on_map(desk, desk.learner.snapshot.listing)
+    if found is None or not can_have_umap(found):
+        raise ProjectError(f"UMAP needs {FEWEST_FOR_UMAP} photos.")
+    after_people(10)
+    xy = _umap(found.rows, progress)
+    desk.show_map("UMAP", dict(zip(_keys(found), xy.tolist(), strict=True)))
+
+
+def _umap(rows: NDArray[Any], progress: Progress) -> NDArray[np.float64]:
+    """UMAP in a process of its own: it compiles itself for many seconds, holding up everybody, and stays in memory."""
+    command = [sys.executable, "-m", "lpplusplus.images.projection"]
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
+        np.save(given, rows, allow_pickle=False)
+        given.seek(0)
+        with subprocess.Popen(command, stdin=given, stdout=made, stderr=subprocess.PIPE, text=True) as child:
+            said: list[str] = []
+            assert child.stderr is not None
+            reader = threading.Thread(target=said.extend, args=(child.stderr,), daemon=True)
+            reader.start()
+            try:
+                while child.poll() is None:
+                    progress(*_read(said))
+                    reader.join(SECONDS_BETWEEN_LOOKS)
+            finally:
+                child.kill()
+            reader.join()
+        if child.returncode:
+            raise ProjectError(said[-1].strip() if said else "UMAP ended without a word.")
+        made.seek(0)
+        return np.asarray(np.load(io.BytesIO(made.read()), allow_pickle=False), np.float64)
+
+
+def _read(said: list[str]) -> tuple[int, int]:
+    """The last line of progress, such as "120 500"."""
+    numbers = said[-1].split() if said else []
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)
