@@ -24,7 +24,7 @@ from .draws import (
     labels_digest,
     labels_of,
 )
-from .sampling import GENERATOR, Rows, some, some_repeated, stream, supports
+from .sampling import GENERATOR, Positions, some, some_repeated, stream, supports
 
 
 class _Request(NamedTuple):
@@ -125,7 +125,9 @@ def draw_from(data: Splits[Any], *, shots: int, seed: int, **policies: Any) -> D
                      classes=len(data.classes), **policies)  # fmt: skip
 
 
-def _with_shortage(chosen: list[Rows], groups: list[Rows], wanted: int, what: str, request: _Request) -> list[Rows]:
+def _with_shortage(
+    chosen: list[Positions], groups: list[Positions], wanted: int, what: str, request: _Request
+) -> list[Positions]:
     """`chosen`, with classes of fewer than `wanted` images treated by the shortage policy."""
     few = _smaller(groups, wanted)
     if few and request.shortage == "error":
@@ -140,7 +142,7 @@ def _with_shortage(chosen: list[Rows], groups: list[Rows], wanted: int, what: st
     return chosen
 
 
-def _whurs19_table(groups: list[Rows], request: _Request) -> tuple[list[Rows], list[Rows]]:
+def _whurs19_table(groups: list[Positions], request: _Request) -> tuple[list[Positions], list[Positions]]:
     name, shots, seed, *_ = request
     few = _smaller(groups, 2 * shots + 1)
     if few:
@@ -160,12 +162,12 @@ def _too_few(name: str, what: str, wanted: int, few: list[int]) -> DrawError:
     )
 
 
-def _smaller(groups: Sequence[Rows], wanted: int) -> list[int]:
+def _smaller(groups: Sequence[Positions], wanted: int) -> list[int]:
     """Classes with fewer than `wanted` images."""
     return [k for k, rows in enumerate(groups) if len(rows) < wanted]
 
 
-def _by_class(parts: Sequence[Rows], classes: int | None, name: str) -> list[list[Rows]]:
+def _by_class(parts: Sequence[Positions], classes: int | None, name: str) -> list[list[Positions]]:
     """For the labels of each part, the positions of each class."""
     largest = max(int(labels.max(initial=-1)) for labels in parts) + 1
     if classes is not None and classes < largest:
@@ -174,7 +176,7 @@ def _by_class(parts: Sequence[Rows], classes: int | None, name: str) -> list[lis
     return [np.split(np.argsort(labels, kind="stable"), end) for labels, end in zip(parts, ends, strict=True)]
 
 
-def _without(groups: Sequence[Rows], *taken: Sequence[Rows]) -> list[Rows]:
+def _without(groups: Sequence[Positions], *taken: Sequence[Positions]) -> list[Positions]:
     """The images of each class that are not taken; `groups` must have all images."""
     free = np.ones(sum(map(len, groups)), bool)
     for rows in taken:
@@ -184,7 +186,7 @@ def _without(groups: Sequence[Rows], *taken: Sequence[Rows]) -> list[Rows]:
 
 def _checked_labels(
     labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None, pool: bool
-) -> list[Rows]:
+) -> list[Positions]:
     """Labels of the training images and, if there are any, of the validation images."""
     given = {"labels_train": labels_train, **({} if labels_val is None else {"labels_val": labels_val})}
     found = []

@@ -19,7 +19,7 @@ from .._core.files import atomic_write
 from .._core.lazy import lazy
 from .._core.text import BriefError
 from .datasets import OverlapError, Splits
-from .sampling import GENERATOR, Rows
+from .sampling import GENERATOR, Positions
 
 Validation: TypeAlias = Literal["paper", "coop", "none"]
 Shortage: TypeAlias = Literal["fewer", "repeat", "error"]
@@ -83,9 +83,9 @@ class Draw:
     validation_source: ValidationSource
     test_source: TestSource
     labels_digest: str
-    support: Rows
-    validation: Rows
-    test: Rows
+    support: Positions
+    validation: Positions
+    test: Positions
     short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -202,7 +202,7 @@ def labels_digest(labels_train: ArrayLike, labels_val: ArrayLike | None, n_test:
     return digest.hexdigest()
 
 
-def labels_of(data: Splits[Any]) -> tuple[Rows, Rows | None, int | None]:
+def labels_of(data: Splits[Any]) -> tuple[Positions, Positions | None, int | None]:
     """Labels of the training images and of the validation images, and the number of test images."""
     if data.train is None:
         raise DrawError(f"{data.name} is for tests only: draw from the data set that its classifiers learn from.")
@@ -225,7 +225,7 @@ def check_request(name: Any, shots: Any, seed: Any, **words: Any) -> None:
             raise DrawError(f"{what.removesuffix('_policy')} must be one of {', '.join(WORDS[what])}, got {value!r}.")
 
 
-def _positions(given: Any, where: str) -> Rows:
+def _positions(given: Any, where: str) -> Positions:
     try:
         rows = np.array(given)
     except ValueError:  # Lists of different lengths.

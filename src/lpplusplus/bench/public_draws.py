@@ -18,7 +18,7 @@ import numpy as np
 from .datasets import ImageSplits
 from .datasets.readers.base import lines, safe_path
 from .draws import TWO_STAGE, Draw, DrawError, Validation, labels_digest, labels_of
-from .sampling import Rows
+from .sampling import Positions
 
 FOLDER = "split_fewshot"
 
@@ -38,7 +38,7 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     if validation == "paper":
         raise DrawError("the splits of 2SFS have min(S, 4) validation images per class: write validation = 'coop'.")
     start = root / folder / FOLDER / f"shot_{shots}-seed_{seed}"
-    found: dict[str, Rows] = {"validation": np.empty(0, np.intp)}
+    found: dict[str, Positions] = {"validation": np.empty(0, np.intp)}
     sources = {"support": "train"}
     if validation == "coop":
         sources["validation"] = "train" if data.val is None else "val"
@@ -60,7 +60,7 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     )  # fmt: skip
 
 
-def _rows(path: Path, places: dict[str, int], labels: Rows) -> Rows:
+def _rows(path: Path, places: dict[str, int], labels: Positions) -> Positions:
     """Positions of the listed images in their split, class by class."""
     rows = []
     for number, line in lines(path):

@@ -27,7 +27,7 @@ ENOUGH = 2**64
 ROUNDS = 8
 """Of the Feistel network."""
 
-Rows: TypeAlias = NDArray[np.intp]
+Positions: TypeAlias = NDArray[np.intp]
 
 
 def stream(*names: str | int) -> np.random.PCG64:
@@ -42,18 +42,18 @@ def stream(*names: str | int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest, "big")))
 
 
-def some(rows: Rows, count: int, bits: np.random.PCG64) -> Rows:
+def some(rows: Positions, count: int, bits: np.random.PCG64) -> Positions:
     """`count` of `rows` (all, if there are no more), ascending."""
     order = np.argsort(bits.random_raw(len(rows)), kind="stable")
     return np.sort(rows[order[:count]])
 
 
-def some_repeated(rows: Rows, count: int, bits: np.random.PCG64) -> Rows:
+def some_repeated(rows: Positions, count: int, bits: np.random.PCG64) -> Positions:
     """`count` of `rows` with replacement, ascending."""
     return np.sort(rows[(bits.random_raw(count) % np.uint64(len(rows))).astype(np.intp)])
 
 
-def supports(classes: Sequence[Rows], shots: int, name: str, seed: int) -> list[Rows]:
+def supports(classes: Sequence[Positions], shots: int, name: str, seed: int) -> list[Positions]:
     """`shots` rows of each class, or all of a class that has fewer; different for each seed below M."""
     ways = [math.comb(len(rows), shots) if len(rows) > shots else 1 for rows in classes]
     numbered, total = 0, 1
@@ -72,7 +72,7 @@ def supports(classes: Sequence[Rows], shots: int, name: str, seed: int) -> list[
     return chosen
 
 
-def combination(rank: int, n: int, k: int) -> Rows:
+def combination(rank: int, n: int, k: int) -> Positions:
     """The subset of this rank among the subsets of k numbers below n, in lexicographic order; all n numbers if k ≥ n.
 
     Examples

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import add_row, bar, in_words, out, percent, say, show_json, table, tell_skipped
-from .options import AllowNetwork, Classes, Errors, Json, OnError, Report, Spec
+from .options import AllowNetwork, ClassFile, Errors, Json, OnError, Report, Spec
 from .outputs import check_report, make_report, tell_report
 
 
@@ -18,7 +18,7 @@ def check(
     template: Annotated[
         list[str] | None, typer.Option("--template", "-t", help='As in `lpp train`; by default "a photo of a {}."')
     ] = None,
-    classes: Classes = None,
+    classes: ClassFile = None,
     report: Report = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,

@@ -51,7 +51,7 @@ Views = Annotated[
 Shots = Annotated[int | None, typer.Option("--shots", min=1, help="Take this many images per class; by default all.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Which images --shots takes.")]
 Store = Annotated[Path | None, typer.Option("--store", help="Keep the embeddings in this feature store.")]
-Classes = Annotated[
+ClassFile = Annotated[
     Path | None, typer.Option("--classes", help="File with class names, one per line; or label, tab, name.")
 ]
 Spec = Annotated[

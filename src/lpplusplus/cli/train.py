@@ -26,7 +26,7 @@ from .console import (
 from .options import (
     HERE,
     AllowNetwork,
-    Classes,
+    ClassFile,
     Engine,
     Errors,
     Json,
@@ -80,7 +80,7 @@ def train(
             f'a subject: {SUBJECTS}. By default "a photo of a {{}}."',
         ),
     ] = None,
-    classes: Classes = None,
+    classes: ClassFile = None,
     val: Annotated[
         Path | None,
         typer.Option("--val", help="Validation images, of any kind that SOURCE can be. Not needed."),

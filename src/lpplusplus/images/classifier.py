@@ -18,7 +18,7 @@ from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
 from .checking import Check, check
-from .doubts import Doubts
+from .doubts import Doubting
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Answers, Scores
@@ -33,7 +33,7 @@ from .suggesting import Suggestion, suggestions
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 
-class ImageClassifier(Doubts, Growing, Sharing):
+class ImageClassifier(Doubting, Growing, Sharing):
     """Learns classes of images from a few labelled images per class.
 
     Parameters

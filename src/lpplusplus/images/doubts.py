@@ -14,7 +14,7 @@ from .embeddings import Embeddings, Origin
 from .errors import SourceError
 
 
-class Doubts:
+class Doubting:
     """The part of `ImageClassifier` that says how sure it is."""
 
     classifier_: FewShotClassifier

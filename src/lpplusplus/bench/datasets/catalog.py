@@ -14,7 +14,7 @@ from ...encoders.class_text import check_templates
 from .features import FeatureSplits, read_feature_file
 from .leaks import check_files, check_rows
 from .readers import READERS
-from .readers.base import Check, Description, a_list, safe_path, table, text, whole_number
+from .readers.base import Description, KeyCheck, a_list, safe_path, table, text, whole_number
 from .readers.feature_file import feature_path
 from .splits import PARTS, DatasetError, ImageSplits
 from .status import Status, missing_files, missing_parts, status
@@ -209,7 +209,7 @@ def _check_counts(value: Any, where: str) -> None:
         raise DatasetError(f"{where}: counts are of train, val and test.")
 
 
-COMMON: dict[str, Check] = {
+COMMON: dict[str, KeyCheck] = {
     "title": text, "group": text, "folder": safe_path, "reader": text, "templates": _check_templates,
     "classes": whole_number, "counts": _check_counts, "rename": table(text), "parent": text, "get": text, "url": text,
 }  # fmt: skip

@@ -32,7 +32,7 @@ HEAD_ONLY = "--head-only exports what follows the encoder: embeddings in, probab
 
 
 @dataclass(frozen=True)
-class Tower:
+class ImageTower:
     """An image tower that takes one prepared image."""
 
     model: onnx.ModelProto
@@ -53,13 +53,13 @@ class Tower:
         return onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type)
 
 
-def image_tower(encoder: Encoder) -> Tower:
+def image_tower(encoder: Encoder) -> ImageTower:
     """The image tower of an encoder, or an `ExportError`."""
     import onnx
 
     if isinstance(encoder, OnnxEncoder):
         path, source, result, how = encoder.image_tower
-        tower = Tower(onnx.load(path), source, result, how)  # With the weights that lie beside it.
+        tower = ImageTower(onnx.load(path), source, result, how)  # With the weights that lie beside it.
     elif isinstance(encoder, OpenClipEncoder):
         tower = _from_torch(encoder)
     else:
@@ -73,7 +73,7 @@ def image_tower(encoder: Encoder) -> Tower:
     return tower
 
 
-def _from_torch(encoder: OpenClipEncoder) -> Tower:
+def _from_torch(encoder: OpenClipEncoder) -> ImageTower:
     """The tower of an open_clip model, by torch's own exporter."""
     import onnx
     import torch
@@ -94,7 +94,7 @@ def _from_torch(encoder: OpenClipEncoder) -> Tower:
             opset_version=OPSET,
             dynamo=False,
         )
-    return Tower(onnx.load_from_string(file.getvalue()), "image", "embedding", how)
+    return ImageTower(onnx.load_from_string(file.getvalue()), "image", "embedding", how)
 
 
 def in_eight_bits(model: onnx.ModelProto) -> None:

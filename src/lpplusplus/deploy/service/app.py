@@ -23,7 +23,7 @@ from .answers import Predictions, answer
 from .batcher import Batcher
 from .errors import Refusal, add_handlers, failures
 from .metrics import Counting, Metrics
-from .reading import Reader, body_schema
+from .reading import RequestReader, body_schema
 from .settings import HERE, Settings
 from .shelf import Model, Shelf
 
@@ -102,7 +102,7 @@ def make_app(shelf: Shelf, settings: Settings | None = None) -> FastAPI:
     """The service as an ASGI application, for uvicorn or any other server."""
     settings = settings or Settings()
     metrics = Metrics()
-    reader = Reader(settings)
+    reader = RequestReader(settings)
     batcher = Batcher(Limits(settings.max_image, settings.max_pixels), settings.queue, metrics)
     shelf.on_reload = lambda name, success: metrics.reloads.labels(name, "success" if success else "failure").inc()
 

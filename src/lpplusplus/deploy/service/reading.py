@@ -42,7 +42,7 @@ class Rows(BaseModel):
 Asked = list[Picture] | NDArray[np.float32]
 
 
-class Reader:
+class RequestReader:
     """Reads requests within the limits; all of them share a number of bytes."""
 
     def __init__(self, settings: Settings) -> None:

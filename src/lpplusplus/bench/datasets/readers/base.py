@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ..splits import DatasetError, ImageSplits
 
-Check: TypeAlias = Callable[[Any, str], object]
+KeyCheck: TypeAlias = Callable[[Any, str], object]
 """Raises `DatasetError` for a value that a key of a catalog entry cannot have; the text says where the value is."""
 
 
@@ -97,14 +97,14 @@ class Reader:
         Whether images are named by a list, so that some of them may be missing.
     """
 
-    keys: Mapping[str, Check]
+    keys: Mapping[str, KeyCheck]
     required: tuple[str, ...]
     needs: Callable[[Description], list[tuple[str, ...]]]
     read: Callable[[Description, Path], ImageSplits] | None
     listed: bool = False
 
 
-def _of_type(kind: type, words: str) -> Check:
+def _of_type(kind: type, words: str) -> KeyCheck:
     def check(value: Any, where: str) -> None:
         if type(value) is not kind:
             raise DatasetError(f"{where}: expected {words}, found {value!r}.")
@@ -118,7 +118,7 @@ text, flag, whole_number, a_list = (
 )
 
 
-def table(check: Check) -> Check:
+def table(check: KeyCheck) -> KeyCheck:
     """Check of a table whose values pass `check`."""
     is_table = _of_type(dict, "a table")
 
