@@ -86,13 +86,14 @@ def verdict(found: Sequence[tuple[Difference | None, float]]) -> str:
     return "no, within noise" if noise else "**no**"
 
 
-def shown(gaps: Iterable[Difference | None], *, signed: bool = True) -> str:
-    """Figures one after the other, with two digits."""
+def shown(gaps: Sequence[Difference | None], *, signed: bool = True) -> str:
+    """Figures one after the other, with two digits, and of how many draws they are."""
     parts = []
     for gap in gaps:
         error = "" if gap is None or gap.error is None else f" ± {gap.error:.2f}"
         parts.append("–" if gap is None else f"{gap.mean:{'+' if signed else ''}.2f}{error}".replace("-", "−"))
-    return ", ".join(parts)
+    draws = sorted({gap.tasks for gap in gaps if gap is not None})
+    return ", ".join(parts) + (f"; {'–'.join(map(str, draws[:: max(1, len(draws) - 1)]))} draws" if draws else "")
 
 
 def name(where: Place) -> str:
@@ -112,7 +113,7 @@ def lines(table: Table) -> Iterator[Line]:
                verdict([(gap, -(gap.error or 0.0) if gap else 0.0) for gap in gaps]))  # fmt: skip
     goals = [(table.level(TEXTURES, shots), goal) for shots, goal in TEXTURES_GOAL.items()]
     asked = "/".join(f"{goal:.1f}" for goal in TEXTURES_GOAL.values())
-    yield f"DTD: at least {asked} at 2, 4, 8, 16", shown((gap for gap, _ in goals), signed=False), verdict(goals)
+    yield f"DTD: at least {asked} at 2, 4, 8, 16", shown([gap for gap, _ in goals], signed=False), verdict(goals)
     for other in ("GDA", "LP++ (released)"):
         gaps = [table.gap([where], SHOTS, DEFAULT, other) for where in FOUR]
         yield (
@@ -135,7 +136,7 @@ def lines(table: Table) -> Iterator[Line]:
         figure = "–"
         if known:
             _, gap, where, n = min(known, key=lambda one: one[0])
-            figure = f"lowest: {shown([gap])} ({name(where)}, {n} shots)"
+            figure = f"lowest, {name(where)} at {n}: {shown([gap])}"
         words = "four tasks" if places is FOUR else "photos, embedded encoder"
         promise = "not below images alone" if other == IMAGES else "never more than 0.3 below zero-shot"
         yield f"{words}, every number of shots: {promise}", figure, verdict([(gap, limit) for gap, *_ in every])
