@@ -38,12 +38,12 @@ def test_alpha_starts_at_the_smaller_of_the_two():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_metric_leaves_names_the_share_that_it_leaves_images(each, weighted):
     """α times the mean of f·B⁻¹f, from four images per class on: few images and many, with weights and without."""
-    F, y, T = small_task(6, each, 32, seed=2)
+    F, y, T = small_task(6, each, 64, seed=2)
     F /= np.linalg.norm(F, axis=1, keepdims=True)
     often = 1.0 + np.arange(len(y)) % 3 if weighted else np.ones(len(y))
     centred = F - np.stack([np.average(F[y == k], axis=0, weights=often[y == k]) for k in range(6)])[y]
     S = (often[:, None] * centred).T @ centred
-    B = np.eye(32) + 32 * S / np.trace(S)
+    B = np.eye(64) + 64 * S / np.trace(S)
     kept = np.average(np.einsum("nd,nd->n", F, np.linalg.solve(B, F.T).T), weights=often)
     plain, within = (
         LPPlusPlus(updates=0, metric=metric).fit(F, y, text=T, sample_weight=often) for metric in ("none", "within")

@@ -312,7 +312,7 @@ class _Run:
             alpha = self._alpha(support, text, sums, rng)
             enough = self.task.least_weight >= initialization.ENOUGH_TO_DOUBT
             if recipe.alpha_init == "trusted" and metric is not None and enough:
-                alpha = initialization.part_left(F, metric, self.team) * alpha
+                alpha = metric.part_kept(F, self.team) * alpha
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
         if recipe.intercept:

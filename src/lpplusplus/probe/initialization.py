@@ -17,7 +17,6 @@ from .._core.roots import zero_of
 from .._core.rows import some_rows, sum_by_class
 from .._core.softmax import means_under_softmax
 from .._core.threads import ALONE, Team, rows_per_chunk
-from .metric import Metric
 
 TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
@@ -90,21 +89,6 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
     mean = xp.sum(cosines) / xp.sum(backend.cast(present, sums.dtype))
     everywhere = xp.zeros_like(cosines) + mean
     return TEXT_STRENGTH * (everywhere if shared else xp.where(present, cosines, everywhere))
-
-
-def part_left(F: Array, metric: Metric, team: Team = ALONE) -> float:
-    """Part of its squared length that an image keeps in the coordinates of a metric, on average over images.
-
-    So much is left of what an image says of its own class at the start, f·B⁻¹f instead of f·f.
-
-    >>> from lpplusplus.probe.metric import within
-    >>> F = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
-    >>> round(part_left(F, within(F, np.array([0, 0, 1, 1]), 2)), 3)
-    0.993
-    """
-    rows = F[:: -(-F.shape[0] // ENOUGH_IMAGES), :]
-    kept = metric.images(rows, team)
-    return float((kept * kept).sum()) / float((rows * rows).sum())
 
 
 def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array | None = None) -> float:

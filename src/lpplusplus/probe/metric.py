@@ -66,6 +66,17 @@ class Metric:
             return self.images(X, team), None
         return X, team.matmul(team.matmul(X, self.rows.T), self.inverse.T)
 
+    def part_kept(self, X: Array | Rows, team: Team = ALONE) -> float:
+        """Part of their squared length that images keep: Σ x·B⁻¹x / Σ x·x over the rows of X.
+
+        Where the moment of the images that made the metric is at hand, it stands for that of X.
+        """
+        if self.moment is not None:
+            kept = team.matmul(self.inverse, self.moment) * self.inverse
+            return float(kept.sum()) / float(backend.namespace(kept).linalg.trace(self.moment))
+        whole, (kept, lost) = float((X[:, :] * X[:, :]).sum()), self.seen(X[:, :], team)
+        return float((kept * kept).sum()) / whole if lost is None else 1 - float((lost * lost).sum()) / whole
+
     @lazy
     def _shrinking(self) -> Array:
         """B⁻¹."""
