@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from commands import ask, complaint, lpp
 from lpplusplus.images import ImageClassifier
@@ -48,6 +49,22 @@ def test_the_choice_is_balanced_and_diverse():
     assert sorted(choose(X, chances, labelled[:0], labels[:0], 100)) == list(range(60))
 
 
+def test_with_two_photos_one_of_each_says_more():
+    """Where its class has one photo and half of the others two, a photo has worse terms than with one each."""
+    unfair, fair = np.arange(40) < 16, np.arange(40) < 8
+    found = expectations(unfair, 0.6, fair, 1.0, 2.0)
+    assert found == expectations(fair, 1.0, unfair, 0.6, 2.0)
+    assert 0.8 < found[0].accuracy < 0.95
+
+
+def test_nothing_wrong_has_the_interval_of_a_rate():
+    """Jeffreys' for 24 photos that are all right, fewer by the factor for folds: 0 to 15 %."""
+    none = np.zeros(24, bool)
+    low, high = expectations(none, 6.0, none, 3.0, 6.0)[0].interval
+    assert low == pytest.approx(1 - scipy.stats.beta(0.5, 16.5).ppf(0.975), abs=1e-6)
+    assert high > 0.999
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     root = tmp_path_factory.mktemp("check")
@@ -82,3 +99,6 @@ def test_suggest_and_add_what_was_suggested(work, tmp_path):
     clf = ImageClassifier.load(tmp_path / "n.lpp")
     assert clf.suggest(clf.embed(work / "new")) == []
     assert "does not exist" in complaint("suggest", work / "m.lpp", work / "nowhere")
+    ImageClassifier.load(work / "m.lpp").save(tmp_path / "bare.lpp", support=False)
+    told = ask("suggest", tmp_path / "bare.lpp", work / "new")["suggestions"]
+    assert all(one["reason"].startswith(f"it looks like {one['guess']}") for one in told)

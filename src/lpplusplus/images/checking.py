@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 from sklearn.base import clone
 
 from .._core.base import FewShotClassifier
+from ..probe.held_out import BEHIND, what_is_lacking
 from .embeddings import Embeddings
 from .evaluation import Answers
 from .insight import FOLDS, Insight, Twins, asked, folds_of, look_alikes
@@ -18,9 +20,11 @@ from .lesson import Lesson
 from .sources import sample_shots
 
 TIMES = (1, 2, 4)
-SLOPE, SPREAD = 0.5, 0.35
+SLOPE, SPREAD = 0.4, 0.25
 """Errors fall as a power of the number of photos: what is believed of its exponent before a photo is looked at."""
-FOLDED = 1.5
+BENT = 0.3
+"""How far an exponent that was seen may be from the one further on: errors fall more slowly the more photos there are."""
+FOLDED = 2.0
 """How much more than that of independent answers the variance is: folds share photos, and another draw differs."""
 
 
@@ -57,11 +61,22 @@ def check(model: FewShotClassifier, lesson: Lesson, insight: Insight, held: Answ
     same = look_alikes(support.rows, support.labels, support.paths, within=True)
     if held is None:
         return Check(insight, [], same)
-    full = ~held.right
     now = len(support) / max(1, len(set(support.labels.tolist())))
-    at_full = now if lesson.validation is not None else now * (1 - 1 / FOLDS)
+    at_full = now if lesson.validation is not None else now * np.exp(-_lacking(support))
     less, at_less = _with_less(model, lesson, held)
-    return Check(insight, expectations(full, at_full, less, at_less, now), same)
+    return Check(insight, expectations(~held.right, at_full, less, at_less, now), same)
+
+
+def _lacking(support: Embeddings) -> float:
+    """By what logarithm of photos classifiers that have not seen an image are behind one that has seen all."""
+    _, y = np.unique(support.labels, return_inverse=True)  # type: ignore[arg-type]
+    folds, counts, sums = folds_of(support), np.bincount(y), 0.0
+    for fold in range(FOLDS):
+        own, all_classes = what_is_lacking(counts, np.bincount(y[folds != fold], minlength=len(counts)))[
+            y[folds == fold]
+        ].T
+        sums += float((own + BEHIND * (own - all_classes)).sum())
+    return sums / len(y)
 
 
 def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple[NDArray[np.bool_], float]:
@@ -94,7 +109,8 @@ def expectations(
     """Accuracy to expect with 1, 2 and 4 times the photos.
 
     The error is taken for a power of the number of photos. Its exponent is what two measurements say of it, weighed
-    against what is usual; the interval has the error of both, and grows with the way that is extrapolated.
+    against what is usual. The interval joins two, as the sides of a right triangle join: that of the error rate, which
+    is Jeffreys' interval of a rate, and that of the exponent, which grows with the way that is extrapolated.
 
     Parameters
     ----------
@@ -111,21 +127,25 @@ def expectations(
     >>> [round(one.accuracy, 2) for one in expectations(wrong, 6.0, more, 3.0, 8.0)]
     [0.93, 0.95, 0.97]
     """
+    if at_full < at_less:  # Two photos per class: with one of each a photo is asked about on better terms.
+        full, at_full, less, at_less = less, at_less, full, at_full
     n, a, b = len(full), full.sum() + 0.5, less.sum() + 0.5
-    level, noise = np.log(max(full.sum(), 0.5) / n), FOLDED * (1 - full.mean()) / a
+    level = np.log(max(full.sum(), 0.5) / n)
+    rate = betaincinv(full.sum() / FOLDED + 0.5, (n - full.sum()) / FOLDED + 0.5, (0.025, 0.975))
+    noise = (np.log(np.maximum(rate, 1e-9)) - level) ** 2
     slope, doubt = SLOPE, SPREAD**2
     if at_full > at_less:
         way = np.log(at_full / at_less)
         seen = np.log(b / a) / way
-        unsure = max(1 / a + 1 / b - 2 * (full & less).sum() / (a * b), 1 / (n + 1)) / way**2
+        unsure = max(1 / a + 1 / b - 2 * (full & less).sum() / (a * b), 1 / (n + 1)) / way**2 + BENT**2
         slope = (SLOPE / doubt + seen / unsure) / (1 / doubt + 1 / unsure)
         doubt = 1 / (1 / doubt + 1 / unsure)
     slope = max(0.0, float(slope))
     found = []
     for times in TIMES:
         ahead = np.log(times * now / at_full)
-        error = level - slope * ahead
-        half = 1.96 * np.sqrt(noise + ahead**2 * doubt)
-        low, best, high = (float(1 - min(1.0, np.exp(error + way))) for way in (half, 0.0, -half))
+        less_wrong, more_wrong = np.sqrt(noise + (1.96 * ahead) ** 2 * doubt)
+        ways = (more_wrong, 0.0, -less_wrong)
+        low, best, high = (float(1 - min(1.0, np.exp(level - slope * ahead + way))) for way in ways)
         found.append(Expectation(times, times * now, best, (low, high)))
     return found

@@ -94,6 +94,8 @@ def suggestions(
         first, second = np.argsort(-probabilities[row], kind="stable")[:2]
         chance = float(probabilities[row, first])
         why = f"{classes[first]} has {have[first]} photo{'' if have[first] == 1 else 's'}"
+        if not len(labels):  # Saved without its photos: how many each class has is not known.
+            why = f"it looks like {classes[first]}"
         why += "" if chance >= SURE else f"; it may be {classes[second]}"
         have[first] += 1
         told.append(Suggestion(found.paths[row], classes[first], round(chance, 4), classes[second], why))
