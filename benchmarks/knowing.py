@@ -7,8 +7,8 @@
     python -m benchmarks.knowing expected --rows expected.jsonl --table --figure learning.png
     python -m benchmarks.knowing suggest --rows suggest.jsonl --table --figure labels.png
 
-Data: WHU-RS19 with three encoders and DTD, with one prompt, and feature stores of photos. Draws are 0, 1, …; what is
-not in a support is the test. `expected`: does the interval hold the truth, now, with twice and four times the photos?
+Data: WHU-RS19 with three encoders and DTD, with one prompt, and feature stores of photos. What is not in a support is
+the test. `expected`: does the interval hold the truth, now, with twice and four times the photos?
 `suggest`: accuracy by labels, chosen or random, both from names alone. Rows of these two that are there are not
 computed again. cleanlab is used if it is installed.
 """
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("what", choices=("mislabels", "expected", "suggest", "extend"))
     parser.add_argument("--figure", type=Path, help="draw the rows, and compute nothing")
     given = parser.parse_args()
-    seeds = range(given.draws)
+    seeds = range(given.first, given.first + given.draws)
     if given.what == "extend":
         return extend(seeds)
     if given.what == "mislabels":

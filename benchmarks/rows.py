@@ -17,6 +17,7 @@ def options(about: str | None, *, rows_needed: bool = True) -> argparse.Argument
     parser.add_argument("--rows", type=Path, required=rows_needed, help="file of rows to add to")
     parser.add_argument("--stores", type=Path, nargs="*", default=[], help="feature stores of photos")
     parser.add_argument("--only", nargs="*", help="names of data sets")
+    parser.add_argument("--first", type=int, default=1, help="the first draw")
     parser.add_argument("--draws", type=int, default=10, help="number of draws")
     parser.add_argument("--table", action="store_true", help="print the tables and compute nothing")
     return parser

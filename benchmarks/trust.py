@@ -249,7 +249,6 @@ def _line(name: str, count: int, values: Any, digits: tuple[int, ...], errors: d
 def main() -> None:
     """Compute what is missing, or print the tables."""
     parser = options(__doc__)
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
     given = parser.parse_args()
     if given.table:
         print("\n".join(tables(read(given.rows))))

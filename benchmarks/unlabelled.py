@@ -130,7 +130,6 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Compute what is missing, or show it."""
     parser = options(__doc__)
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--figure", type=Path, help="draw the figure and compute nothing")
     given = parser.parse_args()
     if given.table:
