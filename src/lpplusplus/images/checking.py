@@ -69,7 +69,8 @@ def check(model: FewShotClassifier, lesson: Lesson, insight: Insight, held: Answ
 
 def _lacking(support: Embeddings) -> float:
     """By what logarithm of photos classifiers that have not seen an image are behind one that has seen all."""
-    _, y = np.unique(support.labels, return_inverse=True)  # type: ignore[arg-type]
+    assert support.labels is not None
+    _, y = np.unique(support.labels, return_inverse=True)
     folds, counts, sums = folds_of(support), np.bincount(y), 0.0
     for fold in range(FOLDS):
         own, all_classes = what_is_lacking(counts, np.bincount(y[folds != fold], minlength=len(counts)))[
