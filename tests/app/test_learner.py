@@ -257,3 +257,18 @@ def test_an_unsorted_copy_of_a_labelled_photo_comes_last_and_does_come(project):
         assert len(learner.snapshot.suggested) == 4
         assert (last.path, last.guess) == ("unsorted/a copy.png", "red square")
         assert last.reason == "the same photo is in red square already"
+
+
+def test_the_rows_of_the_classifier_are_kept_once_and_nothing_else_of_an_old_one(project):
+    fill(project.root, per_class=3, unsorted=0)
+    with Learner(project) as learner:
+        first = settled(learner).classifier.support_.X
+        rows = learner._rows._rows
+        assert all(np.shares_memory(row, first) for row in rows.values())
+        project.move(["red square/0.png"], "unsorted")
+        second = settled(learner).classifier.support_.X
+        assert len(second) == 8
+        assert sum(np.shares_memory(row, second) for row in rows.values()) == 8
+        assert not any(np.shares_memory(row, first) for row in rows.values())
+        project.undo()
+        np.testing.assert_array_equal(settled(learner).classifier.support_.X, first)

@@ -251,6 +251,7 @@ class Learner:
             self._publish(model=model, labels=labels, classifier=None, seconds=time.perf_counter() - began)
             return None
         clf = ImageClassifier(rows.encoder).fit(support)
+        rows.share(support)
         now = time.perf_counter() - began
         self._publish(model=clf.classifier_, labels=labels, classifier=clf, seconds=now)
         return clf

@@ -43,6 +43,7 @@ class Rows:
         """Why a photo cannot be read."""
         self._content: dict[tuple[int, int, int], bytes] = {}
         self._rows: dict[bytes, NDArray[np.float32]] = {}
+        self._shared: NDArray[np.float32] | None = None
         self._texts: dict[tuple[str, ...], NDArray[np.float32]] = {}
         self._files = project.hidden / "files.json"
         self._home = project.hidden / "features" / re.sub(r"\W+", "-", encoder.spec)[:60].strip("-")
@@ -64,7 +65,7 @@ class Rows:
         for row, position in enumerate(found.positions.tolist()):
             digest = found.hashes[row].tobytes()
             self._content[photos[position].key] = digest
-            self._rows.setdefault(digest, found.X[row, 0].copy())
+            self._rows.setdefault(digest, found.X[row, 0])
         by_path = {(self.project.root / photo.path).as_posix(): photo for photo in photos}
         for problem in found.skipped:
             self.bad[by_path[Path(problem.path).as_posix()].key] = problem.reason
@@ -82,6 +83,15 @@ class Rows:
             hashes=np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32),
             items=[self.project.root / photos[row].path for row in there],
         )
+
+    def share(self, found: Embeddings) -> None:
+        """Keep the rows of `found`, which `of` gave, instead of copies of our own: a classifier keeps them anyway."""
+        assert found.hashes is not None
+        before, self._shared = self._shared, found.X if found.X.base is None else found.X.base
+        self._rows |= {digest.tobytes(): row[0] for digest, row in zip(found.hashes, found.X, strict=True)}
+        for digest, row in self._rows.items():
+            if before is not None and row.base is before:
+                self._rows[digest] = row.copy()  # One row must not keep all of them.
 
     def digest(self, photo: Photo) -> str | None:
         """SHA-256 of a photo's bytes, if it was read."""
