@@ -14,7 +14,7 @@ from .._core.history import History
 from .._core.lazy import lazy
 from .._core.rows import Rows, some_rows, unit_rows
 from .._core.task import Task
-from .._core.threads import ALONE, Team, give_back_memory, team
+from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, team
 from . import initialization
 from .counting import worth_being_lazy
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
@@ -28,6 +28,9 @@ from .solvers import Solver
 
 MANY = 8
 """Images per dimension from which the support is read block by block: copies of it would be most of a fit's memory."""
+WORTH_A_TEAM = 5 * WORTH_A_THREAD
+"""Operations of a pass below which the last walk is made by one thread: it has few passes, with small products between
+them, and threads would mostly wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +201,8 @@ class _Run:
         rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         # How far to go grows with the images per class, and a fold's complement has fewer of them.
         further = len(numbers) / (len(numbers) - 1)
+        if cost_of_evaluation(Support(self.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
+            self.team = ALONE
         return self._until(record, "cross-validation", _Asked(self.X, y, rows, nearness, lacking, relative), further)
 
     def by_validation_loss(self) -> Fitted:

@@ -29,11 +29,12 @@ class SpanObjective(Objective):
         F, self._y, self._roots = support.F[:, :], support.y, support.roots
         self._tracked, self._rows = tracked, F  # Images whose logits are coordinates, the support first.
         self._F = self._seen(F)
-        self._gram = products(self._F, self._F) / support.total
+        self._gram = products(self._F, self._F)
         if tracked is not None:
             xp = backend.namespace(tracked)
             self._rows = xp.concat([F, tracked])
-            self._gram = xp.concat([self._gram, products(self._seen(tracked), self._F) / support.total])
+            self._gram = xp.concat([self._gram, products(self._seen(tracked), self._F)])
+        self._gram /= support.total
         self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]

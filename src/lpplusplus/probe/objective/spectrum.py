@@ -5,7 +5,8 @@ eigendecomposition of a 1024 x 1024 matrix would cost as much as several passes 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +57,7 @@ def leading_eigenpairs(apply: Callable[[Array], Array], reference: Array, order:
     if order <= DENSE:
         return _dense(apply, reference, order)
     tolerance = 1e-13 if reference.dtype == xp.float64 else 1e-7
-    start = np.random.default_rng(0).standard_normal((order, BLOCK))
-    X, _ = xp.linalg.qr(backend.like(start, reference, dtype=reference.dtype))
+    X = backend.like(_first_block(order), reference, dtype=reference.dtype)
     power = apply(X)
     for _ in range(ROUNDS):
         # Without the projection AX would look like the first eigenvector only; it is repeated for what rounding left.
@@ -72,6 +72,12 @@ def leading_eigenpairs(apply: Callable[[Array], Array], reference: Array, order:
         if residual**2 <= tolerance * top * gap or residual <= tolerance * top:
             return Spectrum(values[: COUNT + 1], X[:, :COUNT])
     return _dense(apply, reference, order)
+
+
+@lru_cache(maxsize=2)
+def _first_block(order: int) -> np.ndarray[Any, Any]:
+    """Where the iteration starts: the same for all folds of a fit."""
+    return np.linalg.qr(np.random.default_rng(0).standard_normal((order, BLOCK)))[0]
 
 
 def _dense(apply: Callable[[Array], Array], reference: Array, order: int) -> Spectrum:
