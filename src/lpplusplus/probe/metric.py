@@ -61,7 +61,7 @@ class Metric:
         return team.matmul(self.inverse.T, team.matmul(self.inverse, gradients))
 
     def seen(self, X: Array, team: Team = ALONE) -> tuple[Array, Array | None]:
-        """Images as `products` takes them."""
+        """Images as `products` takes them: products of the first array, less those of the second, are x B⁻¹y."""
         if self.rows is None:
             return self.images(X, team), None
         return X, team.matmul(team.matmul(X, self.rows.T), self.inverse.T)
