@@ -81,7 +81,7 @@ def zero_shot(X: Any, y: Any, text: Any) -> dict[str, float]:
     error = sum(abs((right[bins == b] - sure[bins == b]).sum()) for b in range(15)) / len(y)
     best = minimize_scalar(loss, bounds=(1, 1000), method="bounded").x
     return {
-        "accuracy": 100 * right.mean(), "calibration error": 100 * error, "best scale": best,
+        "accuracy": 100 * float(right.mean()), "calibration error": 100 * float(error), "best scale": float(best),
         "log-loss": loss(SCALE), "log-loss at best": loss(best),
     }  # fmt: skip
 
