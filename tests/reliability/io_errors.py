@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("failing_disk.c")
@@ -41,6 +42,11 @@ class Case:
     """How many of its steps fail, evenly spread; all if 0."""
     once: bool = False
     """Whether it writes to a new folder only, so that a run that has ended well is not repeated."""
+    environment: dict = field(default_factory=dict)
+    theirs: str = "f/"
+    """Start of the names of files that another program or the next run completes; they are judged by that run."""
+    litter: tuple = ()
+    """Ends of the names of files there that the other program may leave or lack; it does not read them."""
 
 
 def compiler():
@@ -149,8 +155,35 @@ def prepare(root):
         "bench run": Case([*bench, root / "plan2.toml", "-o", now / "r"], before["bench run"], ("r/results.sqlite",)),
         "bench draws": Case(["bench", "draws", root / "r", "-o", now / "d.json"], before["bench draws"]),
         "bench report": Case(["bench", "report", root / "r", "-f", "csv", "-o", now / "r"], before["bench report"]),
-        "demo": Case(["demo", "--keep", now / "d"], before["demo"], sample=8),
+        "demo": Case(["demo", "--keep", now / "d"], before["demo"], sample=8, theirs="d/"),
     }
+
+
+def prepare_hub(root, servers):
+    """Commands that write what a hub sends, or a copy to send; the hub's client keeps files in the output folder."""
+    from hub_server import hub
+    from lpplusplus.encoders.packaged import FOLDERS
+
+    token, commit, now, cases = "hf_token", "c" * 40, root / "now", {}
+    settings = {"HF_HOME": now / "home", "TMPDIR": now / "tmp", "HF_TOKEN": token, "HF_HUB_DISABLE_XET": 1,
+                "HF_HUB_DISABLE_TELEMETRY": 1, "HF_HUB_DISABLE_PROGRESS_BARS": 1, "NO_PROXY": "127.0.0.1"}  # fmt: skip
+    (root / "hub").mkdir()
+    before = root / "before/hub"
+    (before / "tmp").mkdir(parents=True)
+    (before / "tmp/kept").touch()  # Else the folder would not be there.
+    shutil.copy(root / "n.lpp", before / "m.lpp")
+    shutil.copy(root / "m.lpp", root / "hub/model.safetensors")
+    own = servers.enter_context(hub("me/birds", commit, root / "hub", token))[0]
+    others = servers.enter_context(hub("someone/tiny", commit, FOLDERS["drawings"]))[0]
+    for name, address, command in (
+        ("push", own, ["push", root / "m.lpp", "me/birds"]),
+        ("pull", own, ["pull", "me/birds", "-o", now / "m.lpp"]),
+        ("encoders pull", others, ["encoders", "pull", "onnx:someone/tiny"]),
+    ):
+        environment = {key: str(value) for key, value in (settings | {"HF_ENDPOINT": address}).items()}
+        cases[name] = Case(command, before, environment=environment, theirs="home/",
+                           litter=(".incomplete", "CACHEDIR.TAG"))  # fmt: skip
+    return cases
 
 
 def rows(path):
@@ -185,6 +218,8 @@ class Trials:
             number, stays, half = FAULTS[fault]
             address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(self.shared)))
             self.disk.disk_arm(os.fsencode(self.now), step, number, int(stays), int(half), address)
+            os.environ |= case.environment
+            tempfile.tempdir = None
             _become({"command": [str(part) for part in case.command], "cwd": str(self.root), **said})
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         steps = int.from_bytes(self.shared[:4], "little")
@@ -199,7 +234,7 @@ class Trials:
     def differences(self, case, found, wanted):
         """Names of files that are not as wanted."""
         names = {name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)}
-        return names - set(case.may_differ)
+        return {name for name in names - set(case.may_differ) if not name.endswith(case.litter)}
 
 
 def is_temporary(name):
@@ -219,11 +254,11 @@ def check(trials, case, expected, expected_rows, step, fault):
     if fault == "read-only":
         found = {name: value for name, value in found.items() if not is_temporary(name)}
     for name, value in found.items():
-        if name in case.may_differ or name.startswith(("f/", "d/")):
+        if name in case.may_differ or name.startswith(case.theirs):
             continue  # Stores and results are judged by what the next run makes of them.
         assert value in (old.get(name), expected.get(name)), f"{name} is neither old nor complete; {where}"
     assert not [name for name in found if is_temporary(name)], f"half a file is left: {sorted(found)}; {where}"
-    lost = [name for name in old if name not in found and not name.startswith("f/")]
+    lost = [name for name in old if name not in found and not name.startswith(case.theirs)]
     assert not lost, f"{lost} are gone; {where}"
     if code == 0:
         assert not trials.differences(case, found, expected), f"said to be done, but it is not; {where}"
@@ -296,9 +331,10 @@ def main():
 
     failed = 0
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=place) as folder, ExitStack() as servers:
         root = Path(folder)
         trials, cases = Trials(root), prepare(root)
+        cases |= prepare_hub(root, servers)
         for name in chosen.commands or cases:
             result = inject(trials, name, cases[name], chosen.faults.split(","), chosen.most)
             print(json.dumps(result), flush=True)

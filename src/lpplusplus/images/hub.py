@@ -1,9 +1,11 @@
 """Classifiers on the Hugging Face hub, through the hub's own mixin. A safetensors file is fetched, never code."""
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import huggingface_hub.utils
@@ -17,6 +19,7 @@ from .words import short
 
 FILE = "model.safetensors"
 """The classifier's file in a repository: the hub shows what is in files of that name."""
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
 errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
 
 
@@ -106,6 +109,14 @@ def _in_words(name: str) -> Iterator[None]:
             "log in with `hf auth login`, with a token that may write" if status in (401, 403) else "try again later"
         )
         raise SourceError(f"{name}: the hub refuses ({status}): {remedy}.") from error
+    except OSError as error:
+        if error.errno not in _OF_DISKS:
+            raise _unreachable(name, error) from error
+        raise SourceError(f"{name}: {error.filename or gettempdir()}: {error.strerror}.") from error
     except Exception as error:  # The client lets errors of its HTTP library through.
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise SourceError(f"{name}: the hub cannot be asked ({type(error).__name__}: {first}).") from error
+        raise _unreachable(name, error) from error
+
+
+def _unreachable(name: str, error: Exception) -> SourceError:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return SourceError(f"{name}: the hub cannot be asked ({type(error).__name__}: {first}).")
