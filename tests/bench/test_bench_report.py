@@ -160,6 +160,18 @@ def test_what_was_planned_and_never_run_is_missed():
     assert summarise([], planned=never)[0].mean is None
 
 
+def test_no_method_is_called_best_where_tasks_are_missing(tmp_path):
+    """A run under way: at 1 shot the better method lacks a task, so that means are over different tasks."""
+    results, rng = Results(tmp_path), np.random.default_rng(0)
+    for method, level in (("Zero-shot", 50), ("LP++ (default)", 70)):
+        for shots in (1, 2):
+            for seed in (1, 2) if (method, shots) != ("LP++ (default)", 1) else (1,):
+                results.add(row("DTD", method, shots, seed, rng, level=level))
+    planned = [Cell(**{**vars(one.cell), "seed": seed}) for one in results.rows() for seed in (1, 2)]
+    text = report(results, "markdown", planned=planned)
+    assert "Highest mean accuracy, by shots: LP++ (default) at 2. At 1, tasks are missing." in text
+
+
 def test_one_task_has_no_spread():
     (one,) = summarise(comparison(("DTD",), ["LP++ (default)"], (1,), tasks=1))
     assert one.mean is not None

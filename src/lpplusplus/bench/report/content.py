@@ -102,13 +102,17 @@ def _sentences(
 def _best(averages: Sequence[Average], where: str) -> list[str]:
     """Which method has the highest mean at which shots, where there are several to compare."""
     best: dict[str, list[int]] = {}
-    whole = [one for one in averages if is_main(one) and one.complete and one.mean is not None]
-    for n in sorted({one.shots for one in whole}):
-        compared = [one for one in whole if one.shots == n]
-        if len(compared) > 1:
+    partly: list[int] = []
+    known = [one for one in averages if is_main(one) and one.mean is not None]
+    for n in sorted({one.shots for one in known}):
+        compared = [one for one in known if one.shots == n]
+        if not all(one.complete for one in compared):  # Means over different tasks say little.
+            partly.append(n)
+        elif len(compared) > 1:
             best.setdefault(max(compared, key=lambda one: one.mean or 0.0).method, []).append(n)
     said = "; ".join(f"{method} at {_listed(at)}" for method, at in best.items())
-    return [f"Highest mean accuracy{where}, by shots: {said}."] if best else []
+    waiting = f" At {_listed(partly)}, tasks are missing." if partly else ""
+    return [f"Highest mean accuracy{where}, by shots: {said}.{waiting}"] if best else []
 
 
 def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
