@@ -103,10 +103,11 @@ def _best(averages: Sequence[Average], where: str) -> list[str]:
     """Which method has the highest mean at which shots, where there are several to compare."""
     best: dict[str, list[int]] = {}
     partly: list[int] = []
-    known = [one for one in averages if is_main(one) and one.mean is not None]
-    for n in sorted({one.shots for one in known}):
-        compared = [one for one in known if one.shots == n]
-        if not all(one.complete for one in compared):  # Means over different tasks say little.
+    main = [one for one in averages if is_main(one)]
+    for n in sorted({one.shots for one in main}):
+        compared = [one for one in main if one.shots == n and one.complete and one.mean is not None]
+        under_way = [part for one in main if one.shots == n for part in one.missing if part.mean is not None]
+        if under_way:  # Means over different tasks say little.
             partly.append(n)
         elif len(compared) > 1:
             best.setdefault(max(compared, key=lambda one: one.mean or 0.0).method, []).append(n)
