@@ -109,7 +109,9 @@ def _how_good(now: Snapshot) -> Markup | None:
         )
         told.append(h("li", f"{say('weakest')} {weak}"))
     if now.seconds is not None:
-        told.append(h("li", say("learned_in", photos=now.learned, seconds=f"{now.seconds:.1f}"), class_="quiet"))
+        told.append(
+            h("li", say("learned_in", photos=counted(now.learned), seconds=f"{now.seconds:.1f}"), class_="quiet")
+        )
     shown = h("div", curve(now), h("ul", told), class_="flow wrapped")
     return h("section", h("h2", say("enough")), shown, class_="card")
 

@@ -53,7 +53,7 @@ def headline(now: Snapshot) -> Markup:
     if now.classifier is None:
         return Markup("") + say("names_alone")
     if insight is None or insight.accuracy is None or insight.interval is None:
-        return Markup("") + say("too_few", photos=now.learned)
+        return Markup("") + say("too_few", photos=counted(now.learned))
     low, high = (percent(part) for part in insight.interval)
     stale = now.measured is not now.classifier
     return joined([
