@@ -104,13 +104,13 @@ def test_names_alone_and_examples_alone_are_asked_about_the_same_images(task):
 
 
 def test_labels_that_were_swapped_are_found():
-    """Three of 64 images get a wrong label; they are named, with the right one, and hardly anything else."""
+    """Three of 128 images get a wrong label; they are named, with the right one, and hardly anything else."""
     rng = np.random.default_rng(6)
-    centres, y = rng.standard_normal((8, 32)), np.repeat(np.arange(8), 8)
-    F, text = centres[y] + 0.5 * rng.standard_normal((64, 32)), centres.astype(np.float32)
+    centres, y = rng.standard_normal((8, 32)), np.repeat(np.arange(8), 16)
+    F, text = centres[y] + 0.5 * rng.standard_normal((128, 32)), centres.astype(np.float32)
     clean = gathered(F, y, list("abcdefgh"))
     assert look_into(fitted(clean, text), clean, text, None).mislabelled == []
-    swapped, wrong = [3, 20, 45], y.copy()
+    swapped, wrong = [3, 40, 90], y.copy()
     wrong[swapped] = (wrong[swapped] + 3) % 8
     support = gathered(F, wrong, list("abcdefgh"))
     found = look_into(fitted(support, text), support, text, None).mislabelled
