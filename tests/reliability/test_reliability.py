@@ -61,6 +61,9 @@ def _tensor(make):
     return file.getvalue()
 
 
+_CELL = {"dataset": "d", "backbone": "b", "method": "m", "shots": 1, "seed": 1, "estimator": "e"}
+
+
 def _results(seed, name, value):
     if sys.version_info < (3, 11):
         pytest.skip("sqlite3 opens files only")
@@ -114,6 +117,7 @@ def _features(seed):
         ("results", lambda seed: _results(seed, "versions", True)),
         ("results", lambda seed: _results(seed, "finished", 1e18)),
         ("results", lambda seed: _results(seed, "cell", [])),
+        ("results", lambda seed: _results(seed, "cell", {**_CELL, "parameters": {"C": float("nan")}})),
         ("results", lambda seed: seed.replace(b"CREATE TABLE claims", b"CREATE TABLE cl\xba\xbaims")),
         ("project", lambda seed: seed.replace(b'"fly"]', b'"ant/ant"]')),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),

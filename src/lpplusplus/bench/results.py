@@ -133,6 +133,7 @@ class Results:
                         raise ValueError(f"{name} is {shown(value)}")
             if not 0 <= row.finished < _YEAR_9999:
                 raise ValueError(f"finished is {row.finished}")
+            _ = cell.key  # Raises ValueError for parameters such as NaN, which no cell has.
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ResultsError(f"{self.path} has a row that cannot be read ({error}): run that cell again.") from error
         return row
