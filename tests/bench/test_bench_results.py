@@ -108,6 +108,17 @@ def test_draws_are_kept(tmp_path):
     assert results.draws() == {"abc": {"support": [1, 2]}}
 
 
+@pytest.mark.parametrize("draw", [None, "{", "7"])
+def test_a_draw_that_another_program_has_changed_is_refused(tmp_path, draw):
+    results = Results(tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("DROP TABLE draws")
+        database.execute("CREATE TABLE draws (hash TEXT PRIMARY KEY, draw TEXT)")
+        database.execute("INSERT INTO draws VALUES ('abc', ?)", (draw,))
+    with pytest.raises(ResultsError, match=f"{FILE} has a draw that cannot be read"):
+        results.draws()
+
+
 def test_what_is_not_a_results_folder(tmp_path):
     with pytest.raises(ResultsError, match="run a benchmark into it first"):
         Results(tmp_path, create=False)

@@ -27,7 +27,7 @@ SECONDS_WITHOUT_END = 900
 MEGABYTES = 2048
 
 
-def fuzz(target, folder, options):
+def fuzz(target, folder, options, seed):
     """Fuzz one target in this process, which does not come back."""
     import atheris
 
@@ -36,7 +36,7 @@ def fuzz(target, folder, options):
         for number, content in enumerate(target.seeds(Path(work))):
             (folder / f"seed-{number}").write_bytes(content)
     target.start()
-    rng = random.Random(time.time_ns())  # Findings are kept, so a run need not repeat; seeding each time is not free.
+    rng = random.Random(seed)  # Once: seeding each time is not free.
     gc.freeze()
     gc.set_threshold(20000)
 
@@ -57,9 +57,12 @@ class Run:
         self.name, self.said, self.begun = name, corpus / f"{name}.log", time.time()
         folder = corpus / name
         folder.mkdir(parents=True, exist_ok=True)
-        options = [f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}", f"-timeout={SECONDS_WITHOUT_END}",
-                   f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1", f"-artifact_prefix={corpus}/found-{name}-",
-                   "-verbosity=1", *([f"-runs={executions}"] if executions else [])]  # fmt: skip
+        # A run of so many executions can be repeated; one of so many seconds looks elsewhere each time.
+        seed = 1 if executions else time.time_ns()
+        options = [f"-seed={seed % 2**32}", f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}",
+                   f"-timeout={SECONDS_WITHOUT_END}", f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=1",
+                   f"-artifact_prefix={corpus}/found-{name}-", "-verbosity=1",
+                   *([f"-runs={executions}"] if executions else [])]  # fmt: skip
         self.process = os.fork()
         if not self.process:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Then libFuzzer handles it: it prints its counts and ends.
@@ -67,7 +70,7 @@ class Run:
             os.dup2(output, 1)
             os.dup2(output, 2)
             try:
-                fuzz(target, folder, options)
+                fuzz(target, folder, options, seed)
             except BaseException:
                 traceback.print_exc()
             finally:

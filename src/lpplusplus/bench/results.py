@@ -195,7 +195,15 @@ class Results:
     def draws(self) -> dict[str, dict[str, Any]]:
         """All draws by their SHA-256."""
         with self._connect() as database:
-            return {digest: json.loads(draw) for digest, draw in database.execute("SELECT hash, draw FROM draws")}
+            found = database.execute("SELECT hash, draw FROM draws").fetchall()
+        try:
+            draws = {digest: json.loads(draw) for digest, draw in found}
+            for draw in draws.values():
+                if not isinstance(draw, dict):
+                    raise ValueError(f"it is {shown(draw)}")
+            return draws
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ResultsError(f"{self.path} has a draw that cannot be read ({error}): move it away.") from error
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
