@@ -158,7 +158,13 @@ def scaling(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str
         count: {
             "seconds": seconds,
             "speedup": [one / other for one, other in zip(first, seconds, strict=True)],
-            "model": model_seconds(options.images, min(count, cores), rate * (shared if count > 1 else 1.0), start),
+            # Workers that share a core start one after the other.
+            "model": model_seconds(
+                options.images,
+                min(count, cores),
+                rate * (shared if count > 1 else 1.0),
+                start * math.ceil(count / cores),
+            ),
         }
         for count, seconds in times.items()
     }
