@@ -1,4 +1,4 @@
-"""What a classifier says of images, for people and tables: the likeliest classes, sets, none of these, and why."""
+"""Answers about images, for people and tables: the likeliest classes, prediction sets, none of these, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ class Question:
     Attributes
     ----------
     top
-        How many of the likeliest classes to tell.
+        How many of the likeliest classes to give.
     sets
-        Also all classes that may be right, so that the right one is among them as often as this.
+        Also give prediction sets with this coverage: how often the right class is in the set.
     none
-        Also whether an image shows none of the classes; this part of class members may be turned away by mistake.
+        Also say whether an image shows none of the classes; this fraction of class members may be rejected by mistake.
     other_names
         Names of other things, to help `none`.
     nearest
-        Also this many training images that an image looks most like.
+        Also give this many training images that are most similar.
     """
 
     top: int = 1
@@ -61,7 +61,7 @@ def answers(clf: ImageClassifier, found: Embeddings, question: Question) -> list
 
 
 def nearest(clf: ImageClassifier, rows: NDArray[Any], count: int) -> list[list[int]]:
-    """For each embedding the rows of the training images that it is most like, the likest first."""
+    """For each embedding the rows of the most similar training images, the most similar first."""
     if not hasattr(clf, "support_"):
         raise SourceError("this classifier was saved without the embeddings of its training images.")
     likeness = np.asarray(unit_rows(rows)) @ np.asarray(unit_rows(clf.support_.rows)).T

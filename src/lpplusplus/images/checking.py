@@ -1,4 +1,4 @@
-"""Have I enough photos? What was found out about a training, and what to expect with more."""
+"""Do I have enough photos? What was measured about a training, and what to expect with more."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .sources import sample_shots
 
 TIMES = (1, 2, 4)
 SLOPE, SPREAD = 0.35, 0.2
-"""Errors fall as a power of the number of photos: what is believed of its exponent before a photo is looked at."""
+"""Errors fall as a power of the number of photos. This is the prior for the exponent: mean and standard deviation."""
 BENT = 0.2
-"""How far an exponent that was seen may be from the one further on, where errors often fall more slowly."""
+"""Standard deviation of the exponent with more photos around the measured one: errors often fall more slowly later."""
 FOLDED = 2.0
-"""How much more than that of independent answers the variance is: folds share photos, and another draw differs."""
+"""Factor of the variance, compared with independent answers: folds share photos, and another draw differs."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Accuracy on new photos, with so many times as many photos to learn from."""
+    """Accuracy on new photos, with some multiple of the photos to learn from."""
 
     times: int
     photos: float
     """Per class."""
     accuracy: float
     interval: tuple[float, float]
-    """Where it lies, with 95 % confidence."""
+    """95 % confidence interval of the accuracy."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def check(model: FewShotClassifier, lesson: Lesson, insight: Insight, held: Answ
 
 
 def _lacking(support: Embeddings) -> float:
-    """By what logarithm of photos classifiers that have not seen an image are behind one that has seen all."""
+    """How far the classifiers of the folds are behind the final one, as the logarithm of a ratio of photos."""
     assert support.labels is not None
     _, y = np.unique(support.labels, return_inverse=True)
     folds, counts, sums = folds_of(support), np.bincount(y), 0.0
@@ -81,7 +81,7 @@ def _lacking(support: Embeddings) -> float:
 
 
 def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple[NDArray[np.bool_], float]:
-    """Which held-out images are wrong with half as many photos, and how many photos per class that was."""
+    """Which held-out images are wrong with half as many photos, and how many photos per class these are."""
     support, text, classes = lesson.support, lesson.text, held.classes
     assert support.labels is not None
     wrong, used = np.zeros(len(held.images), bool), []
@@ -109,9 +109,9 @@ def expectations(
 ) -> list[Expectation]:
     """Accuracy to expect with 1, 2 and 4 times the photos.
 
-    The error is taken for a power of the number of photos. Its exponent is what two measurements say of it, weighed
-    against what is usual. The interval joins two, as the sides of a right triangle join: that of the error rate, which
-    is Jeffreys' interval of a rate, and that of the exponent, which grows with the way that is extrapolated.
+    The error is modelled as a power of the number of photos. Its exponent comes from two measurements and a prior. The
+    interval has two parts, added as the squares of standard errors are: that of the error rate (Jeffreys' interval),
+    and that of the exponent, which grows with the distance of the extrapolation.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def expectations(
     at_full, at_less
         Photos per class in each.
     now
-        Photos per class that there are.
+        Photos per class of the final classifier.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
         Sentence with {} for the class name; "@satellite" and other subjects (`encoders.templates.SUBJECTS`) stand for
         several. With several, `LPPlusPlus` lets the images decide how much each counts, other methods average.
     method : estimator, optional
-        What to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.
+        The method to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.
     views : int
         Train on this many random crops of each image instead of its centre. Methods that do not train on views
         average them.
@@ -55,8 +55,8 @@ class ImageClassifier(Doubting, Growing, Sharing):
     progress : callable, optional
         Called as `progress(done, total)` while images are embedded.
     allow_network : bool
-        Let an encoder use the network that a file names, not you: a feature store, or a saved classifier. It may send
-        your images to a service, or fetch a model.
+        Let an encoder use the network even if you did not name it yourself, but a file did: a feature store, or a saved
+        classifier. It may send your images to a service, or fetch a model.
 
     Attributes
     ----------
@@ -67,18 +67,18 @@ class ImageClassifier(Doubting, Growing, Sharing):
     names_ : tuple of str
         What the classes are called in prompts.
     origin_ : Origin or None
-        The encoder it was trained with. None after training on a file of arrays, which does not say.
+        The encoder it was trained with. None after training on a file of arrays, which does not name its encoder.
     support_, validation_ : Embeddings
-        What it was trained and validated on; `validation_` is None without validation. Not there
-        if it was saved without.
+        What it was trained and validated on; `validation_` is None without validation. Missing
+        if the classifier was saved without them.
     class_text_ : (K, D) array or None
         Embeddings of the class names, averaged over the templates. Saved with the support.
     repeated_ : int
-        Number of photos that the last `add` or `merge` found to be there already.
+        Number of photos that the last `add` or `merge` left out because the classifier has them already.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
     held_out_ : Answers or None
-        What `look_into` asked about images that were held out, and the answers. Not saved.
+        The images that `look_into` held out, and the answers about them. Not saved.
 
     Examples
     --------
@@ -147,16 +147,16 @@ class ImageClassifier(Doubting, Growing, Sharing):
         val, y_val
             Validation images of the same kinds. Not needed.
         names
-            Display name of each label, in the order that the classes shall have.
+            Display name of each label, in the order of the classes.
         shots, seed
             Train on this many images per class, chosen by `seed`; by default on all.
         store
-            Feature store to keep the embeddings in and to take them from.
+            Feature store to read embeddings from and write them to.
         allow_empty
             Keep class folders without images, as classes known by their name only.
         unlabelled
-            More images, of the same kinds, without labels; if they have some, these are not looked at. They are used
-            only if held-out images gain by it; `classifier_.n_unlabelled_` says how many. For `LPPlusPlus`.
+            More images, given in the same ways; labels are ignored. They are used only if that lowers the loss of
+            held-out images; `classifier_.n_unlabelled_` says how many were. Only with `LPPlusPlus`.
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
@@ -228,7 +228,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
             self.look_into(progress)
 
     def check(self, progress: Progress | None = None) -> Check:
-        """Have I enough photos? What `look_into` finds, duplicates, and what to expect with 2 and 4 times as many.
+        """Do I have enough photos? What `look_into` finds, duplicates, and what to expect with 2 and 4 times as many.
 
         Works on a trained and on a loaded classifier.
         """
@@ -239,8 +239,8 @@ class ImageClassifier(Doubting, Growing, Sharing):
     def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
         """Which unlabelled photos to label next, the most useful first, with a guess and a reason each.
 
-        Balanced over the classes that they seem to be of, and unlike what is there. Photos that it was trained on are
-        left out.
+        They are balanced over the predicted classes, and unlike the photos it was trained on. Copies of these are left
+        out.
 
         Parameters
         ----------
@@ -278,8 +278,8 @@ class ImageClassifier(Doubting, Growing, Sharing):
         path
             File to write it to; by default it is only returned.
         source, y
-            Labelled images to test on, as in `evaluate`. By default the page is about the training: what was answered
-            about images that were held out.
+            Labelled images to test on, as in `evaluate`. By default the page is about the training: the answers about
+            images that were held out.
         progress
             Called as `progress(done, total)` while it is made.
         """
@@ -333,13 +333,13 @@ class ImageClassifier(Doubting, Growing, Sharing):
         y
             Labels of a list, for `evaluate`.
         labels
-            Whether labels are needed; they are where `y` is given.
+            Whether labels are needed; always if `y` is given.
         """
         self._check_fitted()
         return self._gather(images, self.origin_, self._where, y=y, labels=labels or y is not None)
 
     def open_encoder(self) -> Encoder:
-        """The encoder that this classifier was trained with, opened; another model by its name is refused."""
+        """The encoder that this classifier was trained with, opened; another model with the same name is refused."""
         self._check_fitted()
         opened = self._encoder_of(self.origin_, self._where)
         refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
@@ -364,7 +364,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
         return sum(digest in self._seen for digest in found.digests())
 
     def answers(self, source: Any, y: Any = None) -> Answers:
-        """What it says of labelled images, beside their labels; `source` as in `evaluate`."""
+        """Its answers about labelled images, with their labels; `source` as in `evaluate`."""
         found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
         if found.labels is None:
             raise SourceError(f"{called(source)} has no labels to compare with.")
@@ -379,7 +379,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
         return Answers(found, self.probabilities(found), known)
 
     def save(self, path: str | os.PathLike[str], *, support: bool = True) -> None:
-        """Write the classifier, with what it needs to know of its encoder, to one file, atomically.
+        """Write the classifier to one file, with what identifies its encoder; atomically.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
         path
             The file.
         encoder
-            Where the encoder is now; by default where it was. Another model is refused when it is first used.
+            Where the encoder is now; by default where it was. A different model is refused at first use.
         on_error, progress, allow_network
             As in the constructor.
         """
@@ -458,7 +458,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
         )
 
     def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
-        """The encoder for more images, if it is known what made the training embeddings."""
+        """The encoder for more images, if the encoder of the training embeddings is known."""
         if origin is None:
             raise SourceError(
                 "this classifier was trained on a file of arrays, which does not say how they were made: give it "

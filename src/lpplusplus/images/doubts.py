@@ -1,4 +1,4 @@
-"""What a classifier of images says of its own answers: sets of classes, and none of these."""
+"""How sure a classifier of images is of its answers: sets of classes, and "none of these"."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,9 +23,9 @@ class Doubting:
     _prompts: tuple[str, ...]
 
     def predict_set(self, images: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """All classes that an image may well have, (n, K), in the order of `classes_`: True for those in its set.
+        """A set of classes for each image, (n, K) booleans in the order of `classes_`.
 
-        The right class is in the set as often as `coverage` says. Images as in `predict`, or what `embed` returned. See
+        The right class is in the set with probability `coverage`. Images as in `predict`, or what `embed` returned. See
         `LPPlusPlus.predict_set`; it needs two images per class or validation images.
         """
         probe, found = self._doubting("predict_set"), self._answerable(images)
@@ -41,7 +41,7 @@ class Doubting:
         images
             As in `predict`, or what `embed` returned.
         false_alarms
-            The part of true class members that may be turned away.
+            The fraction of images of the classes that may be rejected.
         other_names
             Names of other things that may be on the images.
         """

@@ -1,7 +1,7 @@
 """Images to embeddings: worker threads read and decode while this thread runs the encoder.
 
 Embeddings depend on the list of images, the encoder and the views; not on the number of workers, nor on interruptions.
-For that, images are taken in their order, no batch crosses the border of a shard, and the random numbers of a view come
+Therefore images are taken in their order, no batch crosses the border of a shard, and the random numbers of a view come
 from the image's content.
 """
 

@@ -27,7 +27,7 @@ DIGEST = 8
 
 
 LARGEST = 2**24
-"""For the numbers of an `Origin` in a file; beyond, numpy could not even make an empty array."""
+"""Largest number in an `Origin` of a file; with a larger one, numpy could not even make an empty array."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Origin:
 
     @lazy
     def key(self) -> str:
-        """Digest of everything that changes an embedding: of two keys, no embedding is taken for the other."""
+        """Digest of everything that changes an embedding. Embeddings with different keys are never mixed."""
         parts = asdict(self)
         del parts["spec"]
         return hashlib.sha256(canonical_json(parts, compact=True).encode()).hexdigest()
@@ -127,9 +127,9 @@ class Embeddings:
     classes, names : K strings
         All labels in order, and what prompts call them; there may be classes without an image.
     origin : Origin or None
-        What made the embeddings; None for a file of arrays, which does not say.
+        What made the embeddings; None for a file of arrays, where it is not known.
     text : (K, D) float32 or None
-        Embeddings of the classes, where they came along.
+        Embeddings of the class names, if the source has them.
     hashes : (n, 32) uint8 or None
         SHA-256 of each file's bytes, or of the pixels of an image that is in no file.
     positions : (n,) or None
@@ -195,6 +195,6 @@ class Embeddings:
         return self.subset([row for row, digest in enumerate(self.digests()) if digest not in digests])
 
     def digests(self) -> list[bytes]:
-        """`DIGEST` bytes for each image, by which it is known again: of its file, else of its embedding."""
+        """`DIGEST` bytes that identify each image: a hash of its file, else of its embedding."""
         found = self.hashes if self.hashes is not None else [hashlib.sha256(row.tobytes()).digest() for row in self.X]
         return [bytes(one[:DIGEST]) for one in found]

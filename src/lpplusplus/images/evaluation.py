@@ -74,7 +74,7 @@ class Scores:
     log_loss : float
         Mean negative log-probability of the right class.
     calibration_error : float
-        Mean distance of confidence and accuracy over bins of confidence, weighted by their number of images.
+        Mean distance between confidence and accuracy over bins of confidence, weighted by their number of images.
     images : int
         Number of images.
     classes : list of ClassScore
@@ -99,7 +99,7 @@ class Scores:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where accuracy on other images of the same kind lies, with 95 % confidence."""
+        """95 % confidence interval of the accuracy on other images of the same kind."""
         return wilson(self.accuracy, self.images)
 
     def confused(self, most: int = 10) -> list[tuple[str, str, int]]:

@@ -1,4 +1,4 @@
-"""A trained classifier that takes more photos, loses some, gets other names: each time as if trained on just these."""
+"""Add, remove or rename classes and photos of a trained classifier: the result is as if trained anew."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -60,15 +60,15 @@ class Growing:
         seed: int = 0,
         store: str | os.PathLike[str] | None = None,
     ) -> "Self":
-        """Train on more photos, too: of the classes that there are, of new ones, or both.
+        """Train on more photos, too: of existing classes, of new ones, or both.
 
-        The result is, bit for bit, that of training on all photos at once. Photos that are there already, by their
-        content, are not added again; `repeated_` says how many.
+        The result is, bit for bit, that of training on all photos at once. Photos that the classifier has already (by
+        content) are not added again; `repeated_` says how many.
 
         Parameters
         ----------
         source, y, names, shots, seed, store
-            As in `fit`. One class is enough. Names are for new classes; `rename` changes others.
+            As in `fit`. One class is enough. `names` is for new classes; `rename` changes the others.
         """
         mine = self._lesson()
         about = {"y": y, "names": names, "shots": shots, "seed": seed, "store": store}
@@ -88,7 +88,7 @@ class Growing:
         return self._changed(joined(mine, Lesson(fresh, None, text)), repeated=len(more) - len(fresh))
 
     def merge(self, other: "Growing") -> "Self":
-        """Train on the photos of another classifier, too, which was made with the same encoder.
+        """Train on the photos of another classifier, too. Both must have the same encoder.
 
         Method, templates and the names of classes that both have stay those of this one. Photos that both have count
         once.
@@ -110,7 +110,7 @@ class Growing:
         classes
             Labels.
         photos
-            Files or a folder of photos, known by their content; or names of photos as `support_.paths` has them.
+            Files or a folder of photos, compared by content; or names of photos as in `support_.paths`.
         """
         labels = [classes] if isinstance(classes, str) else [str(label) for label in classes]
         lesson = self._lesson()
@@ -125,7 +125,7 @@ class Growing:
         old, new
             Labels. They may be the same, to change only the words.
         name
-            What prompts call it; by default what they would call `new`.
+            Name of the class in prompts; by default made from `new`, as in `fit`.
         """
         mine = self._lesson()
         old, new = str(old), str(new)
@@ -136,7 +136,7 @@ class Growing:
         return self._changed(renamed(mine, old, new, words, row))
 
     def _lesson(self, whose: str = "this classifier") -> Lesson:
-        """What it was trained on, if it still has that."""
+        """What it was trained on, if it was saved with it."""
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError(

@@ -20,16 +20,16 @@ from .words import short
 FILE = "model.safetensors"
 """The classifier's file in a repository: the hub shows what is in files of that name."""
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
-errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+errors: Any = huggingface_hub.utils  # Every version has the errors here.
 
 
 class HubModel(
     ModelHubMixin, library_name="lpplusplus", pipeline_tag="image-classification", tags=["few-shot", "lp++"]
 ):
-    """A classifier as the hub's mixin sees it: to push, a fitted one; fetched, its file.
+    """A classifier for the hub's mixin: a fitted one to push, or the fetched file.
 
     The mixin would fill parameters of the constructor from the repository's `config.json`, a stranger's file. They are
-    dropped: encoder and network are named by the user alone, in `ImageClassifier.from_pretrained`.
+    dropped: only the user decides about encoder and network, in `ImageClassifier.from_pretrained`.
     """
 
     def __init__(self, classifier: FewShotClassifier | Path) -> None:
@@ -57,14 +57,14 @@ class HubModel(
 
 
 def push(classifier: FewShotClassifier, repo_id: str, **options: Any) -> str:
-    """Upload a classifier whose `metadata_` is that of a saved file; the address of the commit."""
+    """Upload a classifier whose `metadata_` is that of a saved file; returns the address of the commit."""
     with _in_words(repo_id):
         done: Any = HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options)
     return str(done.commit_url)  # As text, older clients give the address of the branch.
 
 
 def fetch(name: str, **options: Any) -> Path:
-    """The file of a classifier, from a folder or the hub, as the hub's client keeps it."""
+    """The path of a classifier's file, in a folder or in the cache of the hub's client."""
     with _in_words(name):
         found = HubModel.from_pretrained(name, **options).classifier
     assert isinstance(found, Path)

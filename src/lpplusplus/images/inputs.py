@@ -1,4 +1,4 @@
-"""The one door to embeddings: images, a feature store, Parquet or arrays come in, and no two encoders are mixed."""
+"""Embeddings from any source: images, a feature store, Parquet or arrays. Two encoders are never mixed."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ def gather(
         `s3://bucket/features`), an `.npz` or `.safetensors` file, a list of paths or Pillow images, or what
         `open_images` or `embed` returned.
     encoder
-        Opens the encoder; not called where `source` has embeddings already.
+        Opens the encoder; not called if `source` has embeddings already.
     like, whose
         The origin that the embeddings must have, if any, and what messages call its owner. Another encoder is refused
         before an image is decoded.
@@ -60,9 +60,9 @@ def gather(
     labels
         Whether labels are needed (training, evaluation) or not (prediction).
     training
-        Refuse what no classifier can be trained on, where possible before an image is decoded.
+        Refuse what no classifier can be trained on, if possible before an image is decoded.
     part
-        What the images are for, where a folder has one for each use; "train" if `training`.
+        Which part to take of a folder that has `train`, `val` or `test` in it; "train" if `training`.
     names
         Display name of each label, in order, as `read_class_names` gives them.
     allow_empty
@@ -110,7 +110,7 @@ def gather(
 def class_text(
     support: Embeddings, encoder: Callable[[], Encoder], templates: Sequence[str]
 ) -> NDArray[np.float32] | None:
-    """Embeddings of the class names: what came along, else by the encoder of the images if it is known.
+    """Embeddings of the class names: those of the source, else made by the encoder of the images if it is known.
 
     (K, D), or with several templates (templates, K, D).
     """
@@ -166,7 +166,7 @@ def _ready(source: Any, labels: bool) -> Embeddings | None:
 
 
 def _refuse_options(ready: Embeddings, where: str, y: Any, store: Any, views: int) -> None:
-    """Refuse what can be asked of images only."""
+    """Refuse options that are for images only."""
     if y is not None:
         raise SourceError(f"labels belong to a list of images; {where!r} has its own.")
     if store is not None or views not in (0, ready.views):
@@ -191,7 +191,7 @@ def _named(found: Embeddings, names: Mapping[str, str] | None, where: str) -> Em
 
 
 def _check_all_left(classes: Sequence[str], found: Embeddings) -> None:
-    """A class must not lose its last image unnoticed because bad ones are skipped."""
+    """Raise if a class has lost all its images because bad ones are skipped."""
     left = set(() if found.labels is None else found.labels.tolist())
     lost = [label for label in classes if label not in left]
     if lost:

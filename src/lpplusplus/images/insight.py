@@ -23,7 +23,7 @@ FOLDS = 4
 WEAK = 5
 """Number of weakest classes that are named."""
 SAME_IMAGE = 0.98
-"""Likeness from which two images of different classes are taken for the same image."""
+"""From this likeness on, two images of different classes count as the same image."""
 FEW_ENOUGH = 50_000
 """Largest number of images of which all pairs are compared."""
 LIKELIER = 14.0
@@ -31,7 +31,7 @@ LIKELIER = 14.0
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
 BY_CHANCE = 1.64
-"""Also if by less than this many standard errors, as a name without meaning does 19 times of 20."""
+"""Also if by less than this many standard errors, as is true of a meaningless name 19 times of 20."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Doubt:
     label: str
     answer: str
     probability: float
-    """Of that other class."""
+    """Probability of that other class."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,11 @@ class Insight:
         Fraction of held-out images that the classifier, and the class names alone, get right. None if not measured, or
         if there are no class names.
     interval : (float, float) or None
-        Where accuracy on other images of the same kind lies, with 95 % confidence.
+        95 % confidence interval of the accuracy on other images of the same kind.
     examples_alone_accuracy : float or None
-        The same as `accuracy`, of LP++ without class names.
+        The accuracy of LP++ without class names, measured in the same way.
     over_names, over_examples : (float, float) or None
-        How much more of the held-out images the classifier gets right than names alone and than examples alone; and the
-        standard error of that.
+        Accuracy minus that of names alone, and minus that of examples alone; each with its standard error.
     weakest : list of Weakness
         The classes with the lowest accuracy, if below 1.
     confused : list of Confusion
@@ -135,7 +134,7 @@ def examine(
 ) -> tuple[Insight, Answers | None]:
     """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support.
 
-    Also returns what was answered about which images, if it could be measured.
+    Also returns the held-out images with the answers, if it could be measured.
     """
     assert support.labels is not None
     classes = list(support.classes)
@@ -154,7 +153,7 @@ def examine(
             visual = asked(examples_alone, held, classes)
     else:
         _, counts = np.unique(support.labels, return_counts=True)
-        # A fold leaves one of a class's two examples, and folds of its own need two.
+        # A class of two has one example left without its fold, and cross-validation within the fit needs two.
         if counts.min() < (3 if getattr(model, "selection", None) == "cross-validation" else 2):
             return Insight("not measured", **found), None
         measured, held = f"{FOLDS}-fold cross-validation", support
@@ -207,7 +206,7 @@ def _held_out(
     text: NDArray[np.float32] | None,
     progress: Progress | None,
 ) -> list[NDArray[np.float64]]:
-    """What each method answers for each example when it has not seen it. Only the first method may use names."""
+    """Probabilities by each method for each example, fitted without it. Only the first method may use names."""
     y, classes = support.labels, list(support.classes)
     assert y is not None
     folds = folds_of(support)
@@ -242,7 +241,7 @@ def suspicion(answers: Answers) -> NDArray[np.float64]:
 def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     """Images that look mislabelled, the most obvious first.
 
-    To the classifier, which has not seen the image, another class is much likelier than the label.
+    The classifier has not seen the image, and finds another class much likelier than the label.
 
     Examples
     --------
@@ -275,7 +274,7 @@ def doubtful_names(
     """Classes whose names fit their own images hardly better than other images.
 
     A name's gap is its mean cosine with its class's images minus that with all other images. A name is doubtful if its
-    gap is small compared with the median gap, or with what chance gives: perhaps no name is understood.
+    gap is small compared with the median gap, or with chance (perhaps no name is understood).
 
     Examples
     --------

@@ -72,7 +72,7 @@ def held_out_curve(
 ) -> tuple[list[int], dict[str, list[float]]]:
     """Numbers of examples per class, and accuracy for each on images that are held out: those of one fold at a time.
 
-    The last number is what the median class has, less those of a fold.
+    The last number is that of the median class without one fold.
     """
     assert support.labels is not None
     numbers = np.unique(folds).tolist()

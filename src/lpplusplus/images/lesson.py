@@ -1,8 +1,7 @@
 """What a classifier is trained on, and how it changes: more photos, fewer, other names. Nothing here trains.
 
-A fit depends on the order of its photos, by rounding and by its folds. Photos that are in order, by class and name, as
-those of a folder are, stay in order. So a classifier to which photos were added is, bit for bit, the one trained on all
-of them at once.
+A fit depends on the order of its photos, because of rounding and folds. Photos sorted by class and name, as in a
+folder, stay sorted. So a classifier to which photos were added is, bit for bit, the one trained on all of them at once.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Lesson:
 
 
 def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
-    """Sorted classes stay sorted; after others, new ones come last.
+    """All classes. If `mine` are sorted, the result is; otherwise new ones come last.
 
     >>> all_classes(["ant", "cat"], ["bee", "cat"]), all_classes(["cat", "ant"], ["bee"])
     (('ant', 'bee', 'cat'), ('cat', 'ant', 'bee'))
@@ -50,7 +49,7 @@ def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
 
 
 def new_ones(mine: Embeddings, more: Embeddings, where: str) -> Embeddings:
-    """Those of `more` that are not there yet. A photo that is there under another label is refused."""
+    """The photos of `more` that `mine` does not have. One that `mine` has under another label is refused."""
     assert mine.labels is not None
     assert more.labels is not None
     if more.X.shape[1:] != mine.X.shape[1:]:
@@ -102,7 +101,7 @@ def _keys(found: Embeddings) -> list[tuple[int, str]]:
 
 
 def _like(before: Embeddings, found: Embeddings) -> Embeddings:
-    """`found` by class and name, if `before` is; else as it is."""
+    """`found` sorted by class and name, if `before` is; else unchanged."""
     keys = _keys(before)
     if keys != sorted(keys):
         return found
@@ -111,7 +110,7 @@ def _like(before: Embeddings, found: Embeddings) -> Embeddings:
 
 
 def stacked(parts: Sequence[Embeddings]) -> Embeddings:
-    """Parts one after the other; labels are known of all or of none, classes are those of the first."""
+    """Parts one after the other, with the classes of the first; all have labels, or none."""
     labels = [part.labels for part in parts if part.labels is not None]
     known = [part.hashes.shape[1] if part.hashes is not None else DIGEST for part in parts]
     hashes = [
@@ -159,7 +158,7 @@ def without_classes(mine: Lesson, classes: Iterable[str]) -> Lesson:
 
 
 def without_photos(mine: Lesson, photos: Any) -> Lesson:
-    """All photos but these: files, known by their content, or names of photos, as they are kept."""
+    """All photos but these: files, compared by content, or names of photos as in `paths`."""
     support = mine.support
     assert support.labels is not None
     gone = _rows_of(support, photos)
@@ -171,7 +170,7 @@ def without_photos(mine: Lesson, photos: Any) -> Lesson:
 
 
 def _rows_of(support: Embeddings, photos: Any) -> list[int]:
-    """Rows of the photos; refused if one of them is not there."""
+    """Rows of the photos; refused if one of them is not in `support`."""
     given = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
     by_digest: dict[bytes, list[int]] = {}
     for row, digest in enumerate(support.digests()):
@@ -243,7 +242,7 @@ def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32
 
 
 def check_known(support: Embeddings, labels: Iterable[str]) -> None:
-    """Raise for a class that is not there."""
+    """Raise for a class that `support` does not have."""
     unknown = [shown(label) for label in labels if label not in support.classes]
     if unknown:
         raise SourceError(

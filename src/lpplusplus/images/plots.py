@@ -61,7 +61,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def _write(figure: Any, path: Path) -> Path:
     content = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # A box for a letter is no reason to complain.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # It draws a box instead.
         figure.savefig(content, format="png", dpi=150, metadata={"Software": None})
     with atomic_write(path) as file:
         file.write(content.getvalue())

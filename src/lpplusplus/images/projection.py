@@ -1,7 +1,7 @@
 """A map of embeddings: two coordinates for each, so that images that look alike to the encoder are close.
 
-`python -m lpplusplus.images.projection` reads rows as an `.npy` file and writes their UMAP as another, progress on
-standard error: for a program that must answer meanwhile, and does not want UMAP's compiler in its memory.
+`python -m lpplusplus.images.projection` reads rows from an `.npy` file and writes their UMAP to another, with progress
+on standard error. It is for a server that must keep answering, and keeps UMAP's compiler out of its memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._core.progress import Progress
 from .errors import SourceError
 
 FEWEST = 3
-"""Images on a map."""
+"""Smallest number of images on a map."""
 FEWEST_FOR_UMAP = 16
 """UMAP looks at 15 neighbours of each image."""
 MOST = 2000
@@ -27,7 +27,7 @@ MOST = 2000
 
 
 def colour(number: int) -> str:
-    """A colour for the n-th class, as different from the others as can be, readable on light and dark."""
+    """A colour for the n-th class, as different from the others as possible, readable on light and dark."""
     return f"hsl({(137.508 * number) % 360:.0f} 70% {45 + 12 * (number % 2)}%)"
 
 
@@ -35,12 +35,12 @@ def pca(rows: NDArray[Any]) -> NDArray[np.float64]:
     """The two directions in which rows, (n, D), differ most: (n, 2)."""
     F = np.asarray(unit_rows(rows), np.float64)
     F = F - F.mean(axis=0)
-    across = len(F) < F.shape[1]  # The smaller of the two squares has all that is needed.
+    across = len(F) < F.shape[1]  # The smaller of the two Gram matrices is enough.
     square = F @ F.T if across else F.T @ F
     values, vectors = scipy.linalg.eigh(square, subset_by_index=[len(square) - 2, len(square) - 1])
     vectors = vectors[:, ::-1]
     found = vectors * np.sqrt(np.maximum(values[::-1], 0)) if across else F @ vectors
-    # Of the two signs always the same one, so that the map does not flip.
+    # Always choose the same sign, so that the map does not flip.
     return np.asarray(found * np.where(-found.min(axis=0) > found.max(axis=0), -1.0, 1.0))
 
 
@@ -66,7 +66,7 @@ def umap(rows: NDArray[Any], progress: Progress | None = None) -> NDArray[np.flo
 
 
 class _Bar:
-    """What tqdm takes for a terminal; lines such as "12 500" become calls of `progress`."""
+    """A file for tqdm to write to; lines such as "12 500" become calls of `progress`."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress

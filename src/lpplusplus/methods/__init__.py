@@ -1,6 +1,6 @@
 """Every other classifier on embeddings, one file each, all with the contract of `LPPlusPlus`.
 
-Files that begin with an underscore help one or several of them. `cache/` is what the three Tip-Adapters share,
+Files that begin with an underscore are helpers. `cache/` is what the three Tip-Adapters share,
 `prompt_learning/` what the prompt learners share, `training/` what the methods trained with torch share.
 """
 

@@ -4,11 +4,11 @@ Samples x of class k scatter about the mean μ_k. With S = Σ (x - μ_y)(x - μ_
 
     score_k(f) = f·Pμ_k - μ_k·Pμ_k / 2,   P = D (S + r I)⁻¹,   r = tr(S) / (n - 1)
 
-P estimates the inverse covariance where there are fewer samples than dimensions (Kubokawa and Srivastava, 2008). Where
-no class has two samples, S = 0 says nothing, and P = D·I. A class without samples has the mean of the others' means.
+P estimates the inverse covariance, also with fewer samples than dimensions (Kubokawa and Srivastava, 2008). If no class
+has two samples, S = 0, and P = D·I. A class without samples has the mean of the other classes' means.
 
 Everything is computed in the eigenvectors of S within the span of the samples. There, S without an image is a diagonal
-less a matrix of rank one, so that its inverse is known (Sherman and Morrison), and another r costs nothing.
+matrix minus one of rank one, so that its inverse is known (Sherman and Morrison), and another r costs nothing.
 """
 
 from typing import Any
@@ -24,12 +24,12 @@ class Gaussians:
     Parameters
     ----------
     X : (n, D)
-        Samples. The first are the images; others may follow, which are never left out.
+        Samples. Images come first; other samples may follow, which are never left out.
     y : (n,)
         Their classes.
     n_classes : int
     sample : (m,), optional
-        Images that may be left out, of many that are read block by block; by default all.
+        Images that may be left out, if there are many, read block by block; by default all.
     """
 
     def __init__(self, X: Array | Rows, y: Array, n_classes: int, sample: Array | None = None) -> None:
@@ -67,12 +67,10 @@ class Gaussians:
         return backend.cast(weights, self._dtype), backend.cast(bias, self._dtype)
 
     def left_out(self, images: int) -> tuple[Array, Array]:
-        """Which of the first `images` samples can be left out, and the scores of those, each without itself, (m, K).
-
-        With `sample`, which of those.
+        """Which of the first `images` samples (or of `sample`) can be left out, and their scores without them, (m, K).
 
         An image can be left out if its class keeps another image and two samples in all. Otherwise its class would be
-        the only one without scatter, which is not what later images meet.
+        the only one without scatter, unlike in prediction.
         """
         xp = backend.namespace(self._means)
         rows = slice(0, images) if self._sample is None else self._sample
@@ -112,6 +110,6 @@ def _scatter(X: Array | Rows, y: Array, means: Array, basis: Array | None) -> Ar
 
 
 def _samples(X: Array | Rows, rows: Array | slice, basis: Array | None) -> Array:
-    """Some samples, in the span of all of them where that is smaller."""
+    """Some samples, in the span of all samples if that is smaller."""
     block = backend.cast(X[rows, :], backend.wide_dtype(X))
     return block if basis is None else block @ basis

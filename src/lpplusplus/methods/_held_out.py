@@ -1,4 +1,4 @@
-"""Choosing a setting by how images are classified that the fit has not seen."""
+"""Choosing a setting by accuracy or log-loss on images that the fit has not seen."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Setting = TypeVar("Setting")
 
 
 HALVINGS = range(-1, 9)
-"""Powers of 1/2 between which the scale of logits is looked for."""
+"""Range of powers of 1/2 to search for the scale of logits."""
 
 
 def log_loss(z: Array, y: Array) -> float:
@@ -26,9 +26,9 @@ def log_loss(z: Array, y: Array) -> float:
 
 
 def scaled_log_loss(z: Array, y: Array) -> float:
-    """The lowest `log_loss` of z / 2^j: no scale changes what is predicted, so none should decide.
+    """The lowest `log_loss` of z / 2^j. The scale changes no prediction, so it should not influence the choice.
 
-    It is convex in the scale: the first j after which it rises is the best.
+    The loss is convex in the scale: the first j after which it rises is the best.
     """
     best = math.inf
     for j in HALVINGS:
@@ -42,11 +42,11 @@ def scaled_log_loss(z: Array, y: Array) -> float:
 def choose(
     settings: Sequence[Setting], logits: Callable[[Setting], Array], y: Array, history: History, *, by_accuracy: bool
 ) -> Setting:
-    """The setting with the highest accuracy, of equals the lowest log-loss; or with the lowest log-loss alone.
+    """The setting with the highest accuracy (ties: the lowest log-loss), or with the lowest log-loss.
 
-    Accuracy is what published recipes choose by, on validation images. Left-out images of the support are few: their
-    log-loss tells more. It is that of logits at their best scale. The first of equals wins. `history` gets a row per
-    setting, in their order.
+    Published recipes choose by accuracy on validation images. Left-out images of the support are few, and log-loss says
+    more about few images. It is measured at the best scale of the logits. The first of equals wins. `history` gets a
+    row per setting, in their order.
     """
     found = []
     for setting in settings:

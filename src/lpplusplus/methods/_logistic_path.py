@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from .._core.history import History
 
 DECADES = (1e6, 1e4, 1e2, 1.0, 1e-2, 1e-4, 1e-6)
-"""Values of C in the first stage, in the order of the search: of equals the largest wins."""
+"""Values of C in the first stage, in the order of the search: if accuracies are equal, the largest C wins."""
 BISECTIONS = 8
 """Number of bisections in the second stage."""
 

@@ -20,7 +20,7 @@ def transport_plan(cost: Array, epsilon: float = 0.1, iterations: int = 100, tol
     epsilon
         Weight of the entropy.
     iterations, tolerance
-        When to stop; with a tolerance of 0 after exactly this number of iterations.
+        When to stop; with a tolerance of 0, after exactly `iterations`.
 
     Examples
     --------

@@ -34,9 +34,9 @@ class CLAP(TextBased):
     Parameters
     ----------
     text_norm : float
-        v, the length at which the directions begin. The authors take names as CLIP's text tower gives them, whose
-        length unit embeddings no longer have; 10 is about that of OpenAI's models. A step turns a longer w_k less, and
-        moving it costs more.
+        v, the length of the directions at the start. The authors take text embeddings as CLIP gives them, not
+        normalised; their length is about 10 for OpenAI's models. A step turns a longer w_k less, and the penalty on
+        moving it is larger.
     epochs, batch_size, learning_rate
         Training.
     logit_scale : float

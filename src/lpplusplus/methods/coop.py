@@ -26,8 +26,8 @@ class CoOp(PromptLearner):
     templates : str or sequence of str
         Hand-written prompts, with {} for the name.
     n_context : int, optional
-        M; by default 16, or as many as `context_init` has words. If that has fewer words, they are the last vectors,
-        and zeros come before them.
+        M; by default 16, or the number of words of `context_init`. If M is larger, the words are the last vectors, with
+        zeros before them.
     class_specific : bool
         Learn separate vectors for each class, rather than the same for all.
     class_position : {"end", "middle", "front"}
@@ -40,7 +40,7 @@ class CoOp(PromptLearner):
         By default 50 for one shot, 100 for less than eight, 200 from there on.
     batch_size : int
     learning_rate, momentum, weight_decay : float
-        Of SGD; the learning rate falls along a cosine, epoch by epoch.
+        Parameters of SGD; the learning rate falls along a cosine, epoch by epoch.
     warm_up : float, optional
         Learning rate of the first epoch.
     logit_scale : float, optional
@@ -48,8 +48,8 @@ class CoOp(PromptLearner):
     mixed_precision : bool
         On a GPU, run the text tower in half precision, as the authors do. On a CPU it is always single.
     memory_mib : float, optional
-        Memory for the text tower's activations, in MiB. Classes that exceed it are taken in chunks, which are computed
-        twice: a third more time.
+        Memory for the text tower's activations, in MiB. If all classes need more, they are computed in chunks, and
+        twice, which takes a third more time.
     device : str, optional
         Where to open an encoder that is given by its name.
     checkpoint : path, optional

@@ -36,11 +36,11 @@ class _Best(NamedTuple):
 class CrossModalProbe(TextBased):
     """A linear head 100·f·w_k from the names, trained on images and names alike: half of each batch are names.
 
-    AdamW for 12 800 iterations; the rate rises for 50 and then falls along a cosine. With validation data every batch
-    size, learning rate and weight decay is tried, and the weights are kept with the best validation accuracy in any of
-    them, looked at every 100 iterations; the first of equals. Without them, the last value of each list is used to the
-    last iteration. Each prompt of a class is a sample, and so is the mean of an image's views. Without `text`, the mean
-    image of each class stands in for its name.
+    AdamW for 12 800 iterations; the rate rises for 50 and then falls along a cosine. With validation data, all
+    combinations of batch size, learning rate and weight decay are tried. Validation accuracy is measured every 100
+    iterations, and the weights with the best are kept (the first of equals). Without validation data, the last value of
+    each list is used, and all iterations are made. Each prompt of a class is a sample, and so is the mean of an image's
+    views. Without `text`, the mean image of each class stands in for its name.
 
     The settings of one batch size are trained together, in numpy or on the tensors' device. At these rates weight decay
     shrinks the weights by six percent at most, so `weight_decays=(0.01,)` gives nearly the same in a third of the time.
@@ -122,7 +122,7 @@ class CrossModalProbe(TextBased):
     def _train(
         self, task: Task, batch_size: int, pairs: list[tuple[float, float]], rng: np.random.Generator
     ) -> Iterator[tuple[int, list[float], Array]]:
-        """Train a head for each pair of rate and decay; now and then, the iteration, losses and weights (G, K, D)."""
+        """Train a head for each pair of rate and decay; yields iteration, losses and weights (G, K, D) now and then."""
         xp = backend.namespace(task.X)
         names, classes = self._name_samples(task)
         X, y = xp.concat([backend.unit_rows(task.X), names]), xp.concat([task.y, classes])
@@ -163,7 +163,7 @@ class CrossModalProbe(TextBased):
 
 
 class _AdamW:
-    """AdamW on several heads at once, each with a rate and a decay of its own; the schedule included."""
+    """AdamW with its schedule, on several heads at once, each with its own rate and decay."""
 
     def __init__(self, weights: Array, pairs: list[tuple[float, float]], iterations: int) -> None:
         self.weights, self._pairs, self._iterations, self._done = weights, pairs, iterations, 0

@@ -30,12 +30,12 @@ class GDA(TextBased):
     so that it has an inverse however few images there are. The mean of an image's views stands for it. Without `text`,
     the mean image of each class stands in for its name.
 
-    α is chosen from a grid by accuracy on the validation data. Without them it is chosen by the log-loss of the
-    support, each image scored by the classifier without it, which is known in closed form; the scale of the logits,
-    which changes no prediction, is then the best for each α. An image can be left out if its class keeps two others.
-    Where no class does, α is such that, over the wrong classes, the images' part of the logits spreads as much as the
-    text's. With a single image per class there is no covariance, and P = D·I takes its place. Of a memory map larger
-    than a GiB, which is read block by block, 2 000 images are left out in turn.
+    α is chosen from a grid by accuracy on the validation data. Without validation data it is chosen by leave-one-out
+    log-loss on the support, in closed form, at the best scale of the logits for each α (the scale changes no
+    prediction). An image can be left out if its class keeps two others. If no class has three images, α gives the image
+    part and the text part of the logits the same standard deviation over the wrong classes. With a single image per
+    class there is no covariance, and P = D·I takes its place. A memory map larger than a GiB is read block by block,
+    and 2 000 of its images are left out in turn.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class GDA(TextBased):
         self._weigh(task, [gaussians], F @ self.coef_.T)
 
     def _weigh(self, task: Task, candidates: Sequence[Gaussians], names: Array) -> int:
-        """Choose α, and with validation data the Gaussians; add the images' part to the text's, which is in `coef_`.
+        """Choose α, and with validation data the Gaussians; add the image part to `coef_`, which has the text part.
 
         `names` is the text's part of the logits of the support, (N, K). Returns which of the candidates was chosen.
         """
@@ -114,9 +114,9 @@ class GDA(TextBased):
 
 
 def equal_spread(names: Array, images: Array, y: Array) -> float:
-    """α at which both parts of the logits, (N, K), have the same standard deviation over the classes that are wrong.
+    """α at which both parts of the logits, (N, K), have the same standard deviation over the wrong classes.
 
-    Two classes of an image each have one such number twice; then it is the middle of the grid.
+    With two classes of one image each there is no deviation; then α is the middle of the grid.
     """
     wrong = backend.arange(names, names.shape[1])[None, :] != y[:, None]
     text, image = (float(np.std(backend.to_numpy(part[wrong]))) for part in (names, images))

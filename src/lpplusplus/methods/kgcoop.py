@@ -12,7 +12,7 @@ FIRST_WORDS = "a photo of a"
 def drift(text: Any, hand: Any) -> Any:
     """1 - mean_k cos(t_k, hand_k): how far the learned prompts are from the hand-written ones; all are unit.
 
-    The paper writes the squared distance, which is twice that.
+    The paper writes the squared distance, which is twice this value.
     """
     return 1 - (text * hand).sum(dim=-1).mean()
 

@@ -20,10 +20,10 @@ from .training.schedule import Schedule, cosine_by_epoch
 class LinearAdapter(TextBased):
     """Train a D×D matrix A from the identity: logits 100·cos(A f, t_k), loss CE + λ ‖A - I‖².
 
-    λ = 1 / S for S images in the smallest class. Adam, full batches, the rate falls along a cosine. This is ProLIP for
-    those who have embeddings and not what the encoder computes before them. The epoch with the best validation accuracy
-    is kept; without validation data, the last, as published. Needs torch (`pip install "lpplusplus[torch]"`) to fit,
-    not to predict. Without `text`, the mean image of each class stands in for its name.
+    λ = 1 / S for S images in the smallest class. Adam, full batches, the rate falls along a cosine. This is ProLIP on
+    embeddings, instead of on the encoder's features before its last projection. The epoch with the best validation
+    accuracy is kept; without validation data, the last, as published. Needs torch (`pip install "lpplusplus[torch]"`)
+    to fit, not to predict. Without `text`, the mean image of each class stands in for its name.
 
     Parameters
     ----------

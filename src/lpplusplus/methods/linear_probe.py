@@ -40,8 +40,8 @@ class LinearProbe(FewShotClassifier):
     folds : int
         Number of folds of the cross-validation.
     tol : float
-        A fit is solved when no entry of the mean loss's gradient is larger. scikit-learn's 1e-4 would stop a task of a
-        thousand classes before its first step.
+        A fit ends when no entry of the gradient of the mean loss is larger. scikit-learn's 1e-4 would stop a task with
+        a thousand classes before its first step.
     max_iter : int
         Largest number of iterations per fit.
     random_state : int, Generator, RandomState or None

@@ -9,9 +9,9 @@ from .prompt_learning.prompt_learner import N_CONTEXT, Batch, PromptLearner
 
 
 def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
-    """`gradient` if it agrees with the teacher's, else without `strength` times its part along the teacher's.
+    """`gradient` if it agrees with `teacher`, else minus `strength` times its component along `teacher`.
 
-    With strength 1 it is then orthogonal to the teacher's.
+    With strength 1 the result is then orthogonal to `teacher`.
     """
     inner = (gradient * teacher).sum()
     if inner >= 0:
@@ -21,13 +21,13 @@ def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProGrad(PromptLearner):
-    """CoOp whose gradient g loses what opposes the gradient h of a teacher's loss: g - λ ⟨g, h⟩/⟨h, h⟩ h if ⟨g, h⟩ < 0.
+    """CoOp without steps against the gradient h of a teacher's loss: g becomes g - λ ⟨g, h⟩/⟨h, h⟩ h if ⟨g, h⟩ < 0.
 
     The teacher is zero-shot with the hand-written prompts. Its loss is -T² Σ_k p_k log q_k, with the probabilities p of
     the teacher and q of the learned prompts at temperature T. The context begins as the words before the name in the
-    first of `templates`, in the last of the M places, with zeros before them. A step takes two backward passes.
+    first of `templates`, as the last of the M vectors, with zeros before them. A step takes two backward passes.
     All parameters of `CoOp` are parameters here, too. `context_init` is by default the template's words; `n_context` is
-    16 with a phrase as well.
+    16 by default, also with a phrase.
 
     Parameters
     ----------

@@ -24,13 +24,13 @@ class TIMO(GDA):
     image. The β prompts with the highest cosines, each scaled by its cosine, are samples of their class beside the
     images in `GDA`. With one prompt and β = 0 it is GDA.
 
-    α is chosen as in `GDA`. Without validation data, the name of a class is then taken without the image that is left
-    out, too; the prompts that serve as samples are not weighed anew. Without `text`, it is GDA.
+    α is chosen as in `GDA`. When an image is left out, the name of its class is computed without it, too; the prompts
+    that serve as samples keep their weights. Without `text`, it is GDA.
 
     Parameters
     ----------
     gamma : float
-        γ, how much the images decide; 0 is the plain mean.
+        γ, how much the images influence the weights of prompts; 0 is the plain mean.
     beta : int, optional
         β, by default all P.
     search : bool

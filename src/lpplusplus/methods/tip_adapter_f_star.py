@@ -26,8 +26,8 @@ class Candidate(NamedTuple):
 class TipAdapterFStar(TipAdapterF):
     """Tip-Adapter-F with its weights searched, as the LP++ paper re-evaluates it.
 
-    The keys are trained once for each α of 1 … 10, every time from a copy of their own, and the best on the validation
-    data are kept. Then α and β are searched for those keys, on a grid from the values of the training up to 50. Without
+    The keys are trained once for each α of 1 … 10, every time from the same start, and the best on the validation data
+    are kept. Then α and β are searched for those keys, on a grid from the values used in training up to 50. Without
     validation data there is nothing to search on: it is Tip-Adapter-F at `alpha` and `beta`.
 
     Parameters

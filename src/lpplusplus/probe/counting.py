@@ -11,7 +11,7 @@ from .._core.threads import rows_per_chunk
 from .objective import Objective, Point, Support
 
 WORTH_BEING_LAZY = 2.0e7
-"""Multiplications to score all validation images below which it is cheaper to score them all."""
+"""If scoring all validation images takes fewer multiplications than this, score them all: it is cheaper."""
 
 
 def hit_counter(objective: Objective, X: Array, y: Array) -> Callable[[Point], int]:
@@ -51,8 +51,8 @@ class CountChanged:
         self._odometer = objective.start_odometer()
         # Small arrays and many small operations: numpy is fastest at those, even for images on a GPU.
         self._y = backend.to_numpy(y)
-        self._anyone = objective.support.n_classes  # The odometer's last entry: whichever class moved most.
-        self._other = np.zeros_like(self._y)  # Besides the right class, the one that decides whether it is predicted.
+        self._anyone = objective.support.n_classes  # The odometer's last entry: the class that moved most.
+        self._other = np.zeros_like(self._y)  # Compare with any class if right, else with the predicted one.
         self._right = np.zeros(len(self._y), dtype=bool)
         self._limit = np.full(len(self._y), -np.inf)  # Distance travelled at which to score again.
         self._distance = self._limit

@@ -1,8 +1,8 @@
-"""When to stop, by the log-loss of held-out images: of each fold of the support in turn, or of validation data.
+"""When to stop, by the log-loss of held-out images: each fold of the support in turn, or validation data.
 
-The loss that counts is the one at the best temperature: log-loss also falls merely because logits grow, and that is no
-reason to go on. So each iterate is judged with its logits multiplied by the factor that suits it best. The classifier's
-own factor comes from the logits at the chosen one (`held_out`). See docs/explanation/flow.md.
+Each iterate is judged by its loss at the best temperature: log-loss also falls merely because logits grow, and that is
+no reason to go on. So its logits are multiplied by the factor that gives the lowest loss. The classifier's own factor
+comes from the logits of the chosen iterate (`held_out`). See docs/explanation/flow.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from .solvers import Iterate, Solver
 Kept = TypeVar("Kept")
 
 SCALES = tuple(2.0**j for j in range(-3, 5))
-"""Factors of the logits that are tried; between them the loss is interpolated."""
+"""Factors of the logits to try; between them the loss is interpolated."""
 CLEARLY_WORSE = 2.0
 """A loss is clearly worse if it is higher by more than this many standard errors of the difference."""
 PATIENCE = 3
@@ -27,16 +27,16 @@ PATIENCE = 3
 FEW_IMAGES = 30
 """With fewer held-out images a standard error says too little to end a run."""
 ENOUGH_IMAGES = 2000
-"""With so many held-out images the choice is certain: no more are scored, and no further fold is run."""
+"""With this many held-out images the choice is certain: no more are scored, and no further fold is run."""
 SHORT_PATIENCE = 2
-"""A run ends then when its loss has not been clearly better than its lowest for this many iterates in a row."""
+"""With enough images, a run ends when its loss has not been clearly better than its lowest for this many iterates."""
 
 
 class Record(NamedTuple):
-    """What held-out images said of each iterate, the start first."""
+    """How each iterate did on held-out images, the start first."""
 
     times: np.ndarray[Any, Any]
-    """Where on the path it stands, as `Iterate.time`; (iterates,)."""
+    """`Iterate.time`: how far along the path each iterate is; (iterates,)."""
     losses: np.ndarray[Any, Any]
     """Loss of each image with its logits times each of `SCALES`; (iterates, scales, images)."""
     hits: np.ndarray[Any, Any]
@@ -44,14 +44,14 @@ class Record(NamedTuple):
     gaps: np.ndarray[Any, Any]
     """How far the logit of the right class is above the mean logit; (iterates, images)."""
     logits: list[np.ndarray[Any, Any]] = []  # noqa: RUF012  (A default of a NamedTuple, never written to.)
-    """Logits of every so manieth image of each fold; (classes, images) for each iterate."""
+    """Logits of every n-th image of each fold; (classes, images) for each iterate."""
 
 
 class HeldOut:
     """Observer that scores held-out images. It stops the solver after `most` iterates, or when `patience` runs out.
 
-    The record has the logits of the first image, and of every so manieth after it; `by_itself`, where no other record
-    joins this one, at the best iterate only.
+    The record has the logits of the first image and of each `every`-th after it. With `by_itself` (no other record
+    joins this one) it has them at the best iterate only.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HeldOut:
         return self._worse == self._patience or len(self._times) == self.most
 
     def _score(self, iterate: Iterate, rows: slice) -> tuple[Array, ...]:
-        """What the record keeps of some of the images."""
+        """What the record keeps, for some of the images."""
         z, y = self._watch.logits(iterate.point, rows), self._y[rows]
         xp = backend.namespace(z)
         hits = z.argmax(1) == y
@@ -111,7 +111,7 @@ class HeldOut:
         kept = z[-rows.start % self._every :: self._every, :].T
         z = z - xp.max(z, axis=1)[:, None]
         own = z[backend.arange(y, y.shape[0]), y]
-        # Where e⁻⁸⁰ stands for less, nothing changes, and subnormal numbers would be slow.
+        # Powers below e⁻⁸⁰ change nothing, and subnormal numbers would be slow.
         powers = (self._scales[:, None, None] * z).clip(-80.0)
         totals = backend.row_sums(xp.exp(powers, out=powers).reshape(-1, z.shape[1]))
         return xp.log(totals).reshape(len(SCALES), -1) - self._scales[:, None] * own, hits, gaps, kept
@@ -131,19 +131,19 @@ def cross_validate(
     Parameters
     ----------
     folds
-        Which to hold out.
+        Numbers of the folds to hold out.
     hold_out
-        The observer of a fold's images, the point to start from, and anything to be handed back.
+        Gives the observer of a fold's images, the point to start from, and anything to hand back.
     solver
         Runs on each fold's complement.
     team
-        Whose threads walk the folds side by side.
+        Its threads run the folds side by side.
     """
     lengths: list[int] = []
 
     def walk(place: int) -> tuple[Record, Kept]:
         held, point, kept = hold_out(folds[place])
-        # No run goes on for longer than those that have ended: the record would not have the rest.
+        # No run goes on for longer than the shortest so far: the record has the length of the shortest.
         held.most = min(lengths, default=None)
         solver.run(held.objective, point, held)
         record = held.record
@@ -172,11 +172,11 @@ class Judgement(NamedTuple):
 
 
 def judge(record: Record) -> Judgement:
-    """The loss of each iterate at its best temperature, as if one image more had been held out, labelled at random.
+    """The loss of each iterate at its best temperature, as if one more image with a random label had been held out.
 
-    A random label costs mean gap x scale more than a right one. Without it a handful of held-out images that are all
-    right would make the classifier certain. The best scale lies at the lowest point of the parabola through the best of
-    `SCALES` and its two neighbours.
+    A random label costs mean gap x scale more than a right one. Without it, a few held-out images that are all right
+    would make the classifier certain. The best scale is the lowest point of the parabola through the best of `SCALES`
+    and its two neighbours.
 
     >>> losses = np.array([1.0, 0.8, 0.6, 0.5, 0.6, 0.8, 1.0, 1.2]).reshape(1, 8, 1)
     >>> [float(x[0]) for x in judge(Record(np.zeros(1), losses, np.ones((1, 1)), np.zeros((1, 1))))]

@@ -1,4 +1,4 @@
-"""What a probe says of its own answers: sets of classes that may be right, and none of these."""
+"""How sure a probe is of its answers: sets of classes that may be right, and "none of these"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .prediction_sets import largest_loss, sets_of
 
 
 class Doubts(FewShotClassifier):
-    """The part of `LPPlusPlus` that doubts."""
+    """The part of `LPPlusPlus` for prediction sets and "none of these"."""
 
     doubt_arrays: ClassVar[dict[str, str]] = {
         "held_out_losses_": "M?", "held_out_evidence_": "ME?",
@@ -28,31 +28,31 @@ class Doubts(FewShotClassifier):
     held_out_losses_: Array | None
     """-ln p of held-out images' right class, at the classifier's temperature."""
     held_out_evidence_: Array | None
-    """What the witnesses of `none_of_these` say of held-out images."""
+    """The `evidence` of held-out images; see `none_of_these`."""
     class_means_: Array | None
     class_counts_: Array | None
     scatter_: Array | None
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """All classes that an image may well have, (n, K): True for those in its set.
+        """A set of classes for each image that contains the right one with a given probability, (n, K) booleans.
 
-        The right class is in the set as often as asked, for images like those of the support, whatever they are. A set
-        has several classes where the image might show any of them. It is empty where no class is as likely as the right
-        one usually is: ask for a coverage above the classifier's accuracy to have few of these.
+        The coverage holds for images like those of the support. A set has several classes where the image might show
+        any of them. It is empty where no class is as likely as the right one usually is; few sets are empty if the
+        coverage is above the classifier's accuracy.
 
         Parameters
         ----------
         X : (n, D) array
             Embeddings, as in `predict`.
         coverage : float
-            How often the right class shall be in the set, between 0 and 1.
+            How often the right class should be in the set, between 0 and 1.
 
         Notes
         -----
-        Conformal prediction on the images that `fit` held out: of the support, in folds, or validation images. The
-        coverage is what to expect over many supports; a single one's lies around it, the closer the more images. So
-        `fit` needs two examples per class or `X_val`, and `selection` has to be "auto", "cross-validation" or
-        "validation-loss". See docs/explanation/trust.md.
+        Conformal prediction on the images that `fit` held out: folds of the support, or validation images. So `fit`
+        needs two examples per class or `X_val`, and `selection` has to be "auto", "cross-validation" or
+        "validation-loss". The coverage is the mean over many supports; with a single support it is a little higher or
+        lower, and closer with more images. See docs/explanation/trust.md.
         """
         logits = self._logits(self._ready_to_doubt(X, "predict_set", "coverage", coverage))
         return sets_of(logits, largest_loss(backend.to_numpy(self.held_out_losses_), coverage))
@@ -65,15 +65,15 @@ class Doubts(FewShotClassifier):
         X : (n, D) array
             Embeddings, as in `predict`.
         false_alarms : float
-            The part of true class members that may be turned away, between 0 and 1. More false alarms find more images
-            of other things.
+            The fraction of images of the classes that may be rejected, between 0 and 1. More false alarms find more
+            images of other things.
         other_text : (J, D) array, optional
-            Embeddings of names of other things. An image that is closer to one of them than members usually are is none
-            of the classes either; each of the two rules then has half of the false alarms.
+            Embeddings of names of other things. An image that is closer to one of them than images of the classes
+            usually are is rejected too. Each of the two rules then has half of the false alarms.
 
         Notes
         -----
-        Needs held-out images, as `predict_set` does. `familiarity` has the score that is compared with a threshold.
+        Needs held-out images, as `predict_set` does. `familiarity` is the score that is compared with a threshold.
         """
         X = self._ready_to_doubt(X, "none_of_these", "false_alarms", false_alarms)
         held_out = backend.to_numpy(self.held_out_evidence_)
@@ -96,9 +96,9 @@ class Doubts(FewShotClassifier):
         return none | (self._margin(X, other) < closer)
 
     def familiarity(self, X: Any) -> Array:
-        """How much an image looks like one of the classes at all, (n,): about 0 for members, lower for others.
+        """How much an image looks like any of the classes, (n,): about 0 for images of the classes, lower for others.
 
-        It joins what the logits, the images of the support and the class names say; see docs/explanation/trust.md.
+        It combines the logits, the images of the support and the class names; see docs/explanation/trust.md.
         """
         return self._familiarity(self._ready_to_doubt(X, "familiarity"))
 
@@ -143,7 +143,7 @@ class Doubts(FewShotClassifier):
                 setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
 
     def _check_doubts(self) -> None:
-        """Raise where a file has some of the attributes and not all, or no class with images."""
+        """Raise if a file has some of the attributes but not all, or if no class has images."""
         missing = {getattr(self, name) is None for name in self.doubt_arrays}
         if len(missing) > 1 or (self.class_counts_ is not None and not (self.class_counts_ > 0).any()):
             raise ValueError("the arrays of prediction sets and none-of-these do not belong together")

@@ -40,43 +40,44 @@ class LPPlusPlus(Doubts):
         Preset for all parameters below that are None. "paper" is Algorithm 1 (with one α for all classes at the
         start), "released" what the authors' code does.
     solver : {"flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"} or object, optional
-        Default "flow": the same descent in a few long steps. An object of `lpplusplus.solvers`, or one of your own with
-        `run(objective, point, observer)`, has its own parameters; those below that name a solver are then left out.
+        Default "flow": the same descent in a few long steps. It may be an object of `lpplusplus.solvers`, or one of
+        your own with `run(objective, point, observer)`; then set the solver's parameters there, not here.
     alpha : {"learned", "fixed", "none"}, optional
-        Whether the text weights are trained from their start; "none" ignores the text.
+        Whether the text weights are trained, or stay at their start; "none" ignores the text.
     alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
         Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
-        "trusted", the default, is the smaller of that and the α under which the names alone make the support likeliest,
-        so names that mean nothing do no harm; a name that four or more images of its class contradict is not used. With
-        four images per class and the metric, it is smaller by the part that the metric leaves of the images.
+        "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood
+        with names alone. So names that mean nothing do no harm. A name is not used if four or more images of its class
+        contradict it. With four images per class and the metric, it is multiplied by the part of their squared length
+        that the images keep under the metric.
     metric : {"within", "none"}, optional
-        "within", the default, follows the descent in coordinates in which images of one class scatter alike in all
-        directions, as linear discriminant analysis does. It needs a class with two images, and is off without one. The
-        recipes "paper" and "released" have "none".
+        "within", the default: run the descent in coordinates in which images of one class vary equally in all
+        directions, as in linear discriminant analysis. It is off if no class has two images. The recipes "paper" and
+        "released" have "none".
     w_init : {"class-sums", "random"}, optional
         Start of the prototypes.
     cycle : (int, int), optional
         Steps on W and on α in turn ("flow", "block-mm" and "heavy-ball"). Default (10, 1).
     updates : int, optional
-        Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. "flow" takes it as the
-        time to reach and not as a number of steps; its default is 300 per shot of the smallest class, and 120 000 where
-        held-out loss decides when to stop.
+        Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. For "flow" it is the time
+        to reach, not a number of steps; its default is 300 per shot of the smallest class, or 120 000 if held-out loss
+        decides when to stop.
     tau_w, tau_alpha : float, optional
-        Factors of the blocks' curvature constants (all but "lbfgs"). Default 1 and 16, as in the paper.
+        Factors of the two curvature constants (all solvers but "lbfgs"). Default 1 and 16, as in the paper.
     certified : bool, optional
         Use constants that bound the curvature everywhere, so that every step lowers the loss ("block-mm" and
         "gradient-descent").
     learning_rate : {"lipschitz", "grid"} or float, optional
-        Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation, or a number.
+        Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation data, or given.
     intercept : bool, optional
         Whether classes have a bias. The paper has none, the released code has.
     selection : {"auto", "last", "support-loss", "cross-validation", "validation", "validation-loss"}, optional
-        Which iterate to keep. "validation" takes the one with the best validation accuracy. "validation-loss" stops
-        where the log-loss of validation images, at its best temperature, is lowest; "cross-validation" does that with
-        folds of the support. Both scale the classifier by that temperature, so that its probabilities are true.
-        "support-loss" stops where the support has little left to teach: a mean loss below 1/32. "auto" means
-        "validation-loss" with a validation set and "cross-validation" without, or "support-loss" where some class has a
-        single example; in the recipes "paper" and "released", "validation" with and "last" without.
+        Which iterate to keep. "validation": the one with the best validation accuracy. "validation-loss": the one with
+        the lowest log-loss on validation images, at its best temperature. "cross-validation": the same with folds of
+        the support. Both scale the logits by that temperature, so that probabilities are calibrated. "support-loss":
+        the first with a mean loss below 1/32 on the support. "last": the last. "auto" means "validation-loss" with a
+        validation set; without one "cross-validation", or "support-loss" if some class has a single example. In the
+        recipes "paper" and "released" it means "validation" with a validation set and "last" without.
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
@@ -85,19 +86,19 @@ class LPPlusPlus(Doubts):
         Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
         scaled.
     class_weight : "balanced" or dict, optional
-        How often the images of each class count: so that all classes weigh the same, or as a dict from class to weight,
-        1 for those it leaves out.
+        Weights of the images of each class. "balanced" gives all classes the same total weight. A dict maps classes to
+        weights; classes that it leaves out have 1.
     memory : float
-        MiB that `X` may take in `fit` where it is a memory map (`np.memmap`, `np.load(file, mmap_mode="r")`). Every
-        pass reads a larger one from the file, block by block, and never are all rows in memory. The classifier is the
-        same, but it does not keep its rows, so it cannot `extend`.
+        MiB that `X` may take in `fit` if it is a memory map (`np.memmap`, `np.load(file, mmap_mode="r")`). A larger one
+        is read from the file in every pass, block by block, and never all in memory. The classifier is the same, but it
+        does not keep its rows, so it cannot `extend`.
     random_state : int, Generator, RandomState or None
         Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
 
     Attributes
     ----------
     coef_ : (K, D) array
-        w_k + α_k t_k, what embeddings are multiplied with.
+        The class weights w_k + α_k t_k.
     alpha_ : (K,) array or None
         Text weights; None without text.
     intercept_ : (K,) array
@@ -105,21 +106,21 @@ class LPPlusPlus(Doubts):
     prototypes_ : (K, D) array
         The visual part w_k.
     text_ : (K, D) array or None
-        Unit class-name embeddings. Of several prompts per class, their mean, with weights that the support decides; in
-        the recipes "paper" and "released", the plain mean.
+        Class-name embeddings of unit length. With several prompts per class: their mean, weighted by how well they fit
+        the support; in the recipes "paper" and "released", the plain mean.
     classes_ : (K,) numpy array
     history_ : History
-        Loss, time and what selection measured, one entry per iterate; `history_.as_arrays()` to plot.
+        Loss, time and what `selection` measured, one entry per iterate; plot `history_.as_arrays()`.
     n_updates_ : int
         The iterate that was kept.
     selection_ : str
         How it was chosen.
     learning_rate_ : float or None
-        The rate that was given, or the best of the grid; None where steps come from the curvature.
+        The given rate, or the best of the grid; None if step sizes come from the curvature.
     n_unlabelled_ : int
         How many of the unlabelled images it learned from. Not saved.
     held_out_ : HeldOutAnswers or None
-        What it would have said of images that were held out; None if none were. Not saved.
+        Predictions for the images that were held out; None if none were. Not saved.
 
     Examples
     --------
@@ -199,12 +200,12 @@ class LPPlusPlus(Doubts):
         X, y, text, classes, X_val, y_val
             As in every method.
         sample_weight : (N,) array, optional
-            How often each image counts. A weight of 3 is an image that is there three times; 0 leaves it out. Folds of
-            a cross-validation keep their images together, which copies would not.
+            How often each image counts. A weight of 3 is like three copies of an image; 0 leaves it out. Unlike
+            copies, it never falls into two folds of a cross-validation.
         unlabelled : (n, D) array, optional
-            Embeddings of more images like these, of which nobody has said what they show. They may lack some of the
-            classes, or show other things. They are used only if held-out images gain by it; `n_unlabelled_` says how
-            many. Needs two examples per class, or `X_val`. See docs/how-to/unlabelled-photos.md.
+            Embeddings of more images of the same kind, without labels. They may lack some of the classes, or show other
+            things. They are used only if that lowers the loss of held-out images; `n_unlabelled_` says how many were.
+            Needs two examples per class, or `X_val`. See docs/how-to/unlabelled-photos.md.
         """
         extra = {} if unlabelled is None else {"unlabelled": unlabelled}
         return self._fit_given(

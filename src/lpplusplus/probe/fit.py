@@ -27,10 +27,10 @@ from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
 
 MANY = 8
-"""Images per dimension from which the support is read block by block: copies of it would be most of a fit's memory."""
+"""From this many images per dimension on, read the support block by block: copies would take most of the memory."""
 WORTH_A_TEAM = 5 * WORTH_A_THREAD
-"""Operations of a pass below which the last walk is made by one thread: it has few passes, with small products between
-them, and threads would mostly wait for each other."""
+"""If a pass has fewer operations than this, the last run uses one thread: it has few passes, with small products in
+between, and threads would mostly wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Fitted:
     """How it was chosen: "last", "support-loss", "cross-validation", "validation" or "validation-loss"."""
     learning_rate: float | None
     held_out: HeldOutAnswers | None = None
-    """What it would have said of held-out images; None where none were."""
+    """Predictions for held-out images; None if none were held out."""
     neighbourhood: Neighbourhood | None = None
     """Where the images of each class are; None without held-out images."""
 
@@ -59,7 +59,7 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
     if selection == "cross-validation":
         count = recipe.folds or how_many_folds(task)
         folds = assign_folds(backend.to_numpy(task.y), count, rng)
-        direct = task.X.shape[0] >= count * ENOUGH_IMAGES  # Then a single fold is walked, and it is a long way.
+        direct = task.X.shape[0] >= count * ENOUGH_IMAGES  # Then a single fold is run, and it takes long.
     held_out = selection in ("cross-validation", "validation-loss")
     solver = recipe.solver.for_task(task.least_weight, held_out=held_out, direct=direct)
     with team(task.X, cost_of_evaluation(Support(task.X, task.y, task.n_classes, task.text))) as workers:
@@ -79,12 +79,12 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
 
 
 def how_many_folds(task: Task) -> int:
-    """Four; or two, where one of two holds out more than enough images and still leaves each class four."""
+    """Four; or two, if one of two folds already holds out more than enough images and leaves four in each class."""
     return 2 if task.X.shape[0] >= 4 * ENOUGH_IMAGES and task.fewest_shots >= 8 else 4
 
 
 def choose_selection(task: Task, recipe: Recipe) -> str:
-    """What `selection="auto"` means for this task; any other word is kept."""
+    """What `selection="auto"` means for this task; any other value is kept."""
     if recipe.rates:
         if task.X_val is None or recipe.selection not in ("auto", "validation"):
             raise ValueError(
@@ -117,13 +117,13 @@ class _Asked:
     """Held-out images whose logits are kept."""
 
     X: Array
-    """All images that they are among."""
+    """All images; those held out are some of them."""
     y: np.ndarray[Any, Any]
-    """The labels of all of these."""
+    """The labels of all images."""
     rows: np.ndarray[Any, Any]
     nearness: np.ndarray[Any, Any]
     lacking: np.ndarray[Any, Any] | float = 0.0
-    """What the probe that was asked lacks; see `what_is_lacking`."""
+    """What the probe without these images lacks; see `what_is_lacking`."""
     weights: Array | None = None
     """Weights of all images."""
 
@@ -150,7 +150,7 @@ class _Run:
         self._patience = PATIENCE if solver.far_apart else None
 
     def by_validation(self) -> Fitted:
-        """The iterate with the best accuracy on validation data; of all learning rates, where there are several."""
+        """The iterate with the best accuracy on validation data, over all learning rates if there are several."""
         recipe, best = self.recipe, None
         support, metric = self._support()
         X, y = self._changed(self._X_val, metric), self.task.y_val
@@ -174,13 +174,13 @@ class _Run:
         y = backend.to_numpy(task.y)
         counts = np.bincount(y, minlength=task.n_classes)
         numbers, sizes = np.unique(folds, return_counts=True)
-        # With enough images held out no further fold is walked.
+        # With enough images held out, no further fold is run.
         walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
         single = len(walked) == 1
         every = self._every(len(folds), single)
         run, team = self, ALONE
         if self.team.size <= len(walked):
-            # Side by side, a thread each: that leaves none of them waiting for the others in every pass.
+            # Folds side by side, one thread each: so threads do not wait for each other in every pass.
             run, team = copy(self), self.team
             run.team = ALONE
 
@@ -199,7 +199,7 @@ class _Run:
 
         record, asked = cross_validate(walked.tolist(), hold_out, self.solver, team)
         rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))
-        # How far to go grows with the images per class, and a fold's complement has fewer of them.
+        # The best stopping time grows with the images per class, and a fold's complement has fewer of them.
         further = len(numbers) / (len(numbers) - 1)
         if cost_of_evaluation(Support(self.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
             self.team = ALONE
@@ -230,7 +230,7 @@ class _Run:
         held_out, scale = self._answers(record.logits[stop].T, asked)
         record.logits.clear()
         if isinstance(self.X, Rows):
-            give_back_memory()  # The last walk needs it.
+            give_back_memory()  # The last run needs it.
         history.held_out_loss[:] = judgement.losses.tolist()
         history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
         history.held_out_scale[:] = judgement.scales.tolist()
@@ -241,7 +241,7 @@ class _Run:
         return replace(fitted, held_out=held_out, neighbourhood=self._neighbourhood)
 
     def _answers(self, logits: np.ndarray[Any, Any], asked: "_Asked") -> tuple[HeldOutAnswers, float]:
-        """What the classifier would have said of held-out images, and the factor of its logits."""
+        """Predictions for held-out images, and the factor of the classifier's logits."""
         rows, y = asked.rows, asked.y[asked.rows]
         weights = None if asked.weights is None else backend.to_numpy(asked.weights)[rows]
         names = None if self._text is None else backend.to_numpy(asked.X[rows, :] @ self._text.T)
@@ -252,7 +252,7 @@ class _Run:
         return Neighbourhood.of(self.X, self.task.y, self.task.n_classes)
 
     def _every(self, images: int, single: bool) -> int:
-        """Of how many held-out images one keeps its logits; those of a single walk at the best iterate."""
+        """n, where every n-th held-out image keeps its logits; a `single` run keeps them at the best iterate only."""
         iterates = 8 if single else self.solver.evaluations + 1
         return every_nth(min(images, ENOUGH_IMAGES), self.task.n_classes, iterates)
 
@@ -266,7 +266,7 @@ class _Run:
         return self._finish(objective, keeper, history, selection, metric, self.solver, float(scale))
 
     def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
-        """The images of `rows`, or all of them; and the change of coordinates that they have gone through, if any."""
+        """The images of `rows`, or all of them; and the change of coordinates made to them, if any."""
         task, X, y, weights = self.task, self.X, self.task.y, self.task.weights
         if rows is not None:
             X, y, weights = some_rows(X, rows), y[rows], None if weights is None else weights[rows]
@@ -321,7 +321,7 @@ class _Run:
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
         if recipe.intercept:
-            # As torch's Linear layer starts its bias; the released code leaves it at that.
+            # As torch's Linear layer starts its bias; the released code does not change it.
             bound = 1 / math.sqrt(support.dim)
             intercept = backend.like(rng.uniform(-bound, bound, k), F, dtype=F.dtype)
         if recipe.w_init == "random" or recipe.intercept:

@@ -1,14 +1,14 @@
-"""What the classifier would have said of images that were held out: the base of its probabilities and of its doubts.
+"""Predictions for held-out images. Calibration, prediction sets and "none of these" are based on them.
 
-The walk over the folds that finds where to stop leaves the logits of held-out images there. From them come the
+The cross-validation that finds where to stop also gives the logits of the held-out images. From them come the
 temperature (here), prediction sets (`prediction_sets`) and the threshold of none-of-these (`none_of_these`).
 
-They are a little too pessimistic: a fold's probe has seen N' of the N images, and n' of the n of the held-out image's
-class. What is learned from examples grows with the logarithm of their number, so the logit of an image's own class
-lacks a part c ln(n/n') of its mean gap to the mean logit. Where a fold takes a larger part of that class than of the
-others, they are ahead of it as well, and it lacks another 3c (ln(n/n') - ln(N/N')). With both, losses are those to
-expect of the classifier, and sets cover what was asked. The temperature needs the second part alone: where all classes
-lack as much, confidence and accuracy do so together. See docs/explanation/trust.md.
+These logits are a little too pessimistic: a fold's probe has seen N' of all N images, and n' of the n images of the
+held-out image's class. What is learned from examples grows with the logarithm of their number. So the logit of an
+image's own class is too low by a part c ln(n/n') of its mean gap to the mean logit. If the fold takes a larger part of
+this class than of the others, it is too low by another 3c (ln(n/n') - ln(N/N')). With both corrections, losses are as
+expected of the classifier, and sets have the coverage that was asked for. The temperature needs the second one alone:
+where all classes lack the same part, confidence and accuracy are too low together. See docs/explanation/trust.md.
 """
 
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ from .._core.softmax import means_under_softmax
 from .none_of_these import evidence
 
 GAIN = 0.085
-"""c: how much of the gap an own logit gains where all classes have e times the examples."""
+"""c: the part of the gap that the logit of the own class gains if all classes have e times the examples."""
 BEHIND = 3.0
-"""How many times as much it gains where its class alone has so many more."""
+"""How many times as much it gains if its class alone has e times the examples."""
 SCALES = (-5.0, 7.0)
 """Bounds of the logarithm of the factor."""
 MOST_LOGITS = 2**23
-"""Logits that are kept on the way, over all iterates: 32 MiB in single precision."""
+"""Logits to keep in memory, over all iterates: 32 MiB in single precision."""
 FEWEST = 64
-"""Images whose logits are kept in any case, however many classes there are."""
+"""Logits of at least this many images are kept, however many classes there are."""
 
 
 def every_nth(images: int, n_classes: int, iterates: int) -> int:
-    """Of how many held-out images the logits of one are kept.
+    """n, where the logits of every n-th held-out image are kept.
 
     >>> every_nth(800, 50, 16), every_nth(2000, 1000, 16)
     (1, 4)
@@ -45,10 +45,10 @@ def every_nth(images: int, n_classes: int, iterates: int) -> int:
 
 @dataclass(frozen=True)
 class HeldOutAnswers:
-    """Held-out images, and what the classifier would have said of them."""
+    """Held-out images, and the predictions for them."""
 
     rows: np.ndarray[Any, Any]
-    """(M,) which images of the support; or of the validation data, where there are such."""
+    """(M,) rows of the support; or of the validation data, if there is any."""
     y: np.ndarray[Any, Any]
     """(M,) their class indices."""
     logits: np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class HeldOutAnswers:
         cls, rows: np.ndarray[Any, Any], y: np.ndarray[Any, Any], logits: np.ndarray[Any, Any], lacking: Any,
         nearness: np.ndarray[Any, Any], names: np.ndarray[Any, Any] | None, weights: Any = None,
     ) -> "tuple[HeldOutAnswers, float]":  # fmt: skip
-        """From the logits of probes that lack some of the images; and the factor of the classifier's logits."""
+        """From the logits of probes that lack some of the images. Also the factor of the classifier's logits."""
         own, all_classes = np.broadcast_to(lacking, (len(y), 2)).T
         behind = BEHIND * (own - all_classes)
         scale = best_scale(raised(logits, y, behind), y, weights)
@@ -86,7 +86,7 @@ def what_is_lacking(counts: np.ndarray[Any, Any], left: np.ndarray[Any, Any]) ->
 
 
 def raised(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], part: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The logits, with that of each image's own class higher by c times this part of the mean gap.
+    """The logits, with that of each image's own class raised by c times `part` of the mean gap.
 
     >>> raised(np.array([[3.0, 1.0]]), np.array([0]), np.array([2.0])).tolist()  # 1 above the mean of 2.
     [[3.17, 1.0]]
@@ -98,10 +98,10 @@ def raised(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], part: np.ndarr
 
 
 def best_scale(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], weights: Any = None) -> float:
-    """The factor of the logits under which the held-out images are likeliest.
+    """The factor of the logits that gives the labels of the held-out images the highest likelihood.
 
-    As if half an image more had been held out whose label is the second best answer (Jeffreys' prior of a rate):
-    a handful of images that are all right does not make certain.
+    Half an image more is added, whose label is the second best answer (Jeffreys' prior of a rate). So a few images
+    that are all right do not make the classifier certain.
 
     >>> round(best_scale(np.array([[2.0, 0.0]] * 3 + [[0.0, 2.0]]), np.zeros(4, int)), 2)  # The odds are 3 to 1.5.
     0.35

@@ -21,14 +21,14 @@ from .._core.threads import ALONE, Team, rows_per_chunk
 TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
 ENOUGH_IMAGES = 2000
-"""Images from which the likeliest α is found; more would not change it."""
+"""Images used to find the likeliest α; more would not change it."""
 RANDOM_NAME = 0.6
-"""A name that fits its own class's images better than this part of the other names do is believed; a name at random
-fits better than half of them."""
+"""A name is trusted if it fits the images of its class better than this part of the other names do; a random name fits
+better than half of them."""
 ENOUGH_TO_DOUBT = 4
-"""Images that a class needs before its name is doubted, and that all classes need before α makes room for images."""
+"""A class's name is doubted only if the class has this many images; α is reduced only if all classes have."""
 ENOUGH_TO_BELIEVE = 8
-"""Images of a class that are looked at for it; more would not change the answer."""
+"""Images of a class that this test looks at; more would not change its answer."""
 
 
 def class_sums(F: Array, y: Array, n_classes: int) -> Array:
@@ -92,7 +92,7 @@ def alpha_from_sums(sums: Array, counts: Array, text: Array, *, shared: bool) ->
 
 
 def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array | None = None) -> float:
-    """The α between 0 and `most` under which the names alone, softmax(α f·t), make the labels likeliest.
+    """The α between 0 and `most` that gives the labels the highest likelihood with names alone, softmax(α f·t).
 
     It is large for CLIP and its class names, and near 0 for names that mean nothing.
 
@@ -125,10 +125,10 @@ def likeliest_alpha(F: Array, y: Array, text: Array, most: float, roots: Array |
 
 
 def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team: Team = ALONE) -> Array:
-    """Text with every name that the images contradict replaced by the mean name, which says nothing.
+    """The text, where the mean name, which says nothing, replaces every name that the images contradict.
 
-    A name is contradicted if, over the first eight images of its class (four or more), it fits better than no more than
-    60 % of the other names do.
+    The images contradict a name if, over the first eight images of its class (four or more), it fits better than at
+    most 60 % of the other names do.
 
     >>> text = np.eye(3)
     >>> believable(np.repeat(text, 4, axis=0), np.repeat([0, 1, 2], 4), text) is text
@@ -143,11 +143,11 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     if len(first) < F.shape[0]:
         rows = backend.like(first, y)
         F, y, roots = some_rows(F, rows), y[rows], None if roots is None else roots[rows]
-    # Of `F`, as in `Support`: a row's own scores are ranked, as they are.
+    # Weights of the rows of `F`, as in `Support`. They do not change the ranks within a row.
     weights = None if roots is None else roots**2
     extra = {} if weights is None else {"weights": weights}
     counts = xp.bincount(y, minlength=n_classes, **extra)
-    counts = (1 + 1e-6) * backend.cast(counts, F.dtype)  # Ties must not hang on the rounding of a root's square.
+    counts = (1 + 1e-6) * backend.cast(counts, F.dtype)  # Ties must not depend on how a root's square is rounded.
     beaten = backend.zeros(F, (n_classes, 1))
     if float(xp.max(counts)) < ENOUGH_TO_DOUBT or n_classes < 2:
         return text
@@ -196,9 +196,9 @@ def random_weights(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
 
 
 def random_alpha(F: Array, n_classes: int, rng: np.random.Generator) -> Array:
-    """A random α⁰ for the same comparison: uniform over what cosines between 0 and 1 would give.
+    """A random α⁰ for the same comparison: uniform between the values for cosines 0 and 1.
 
-    The paper does not say how it drew its random start. This one has the same loss, about 20, and as low an accuracy.
+    The paper does not say how it drew its random start. This one has the same loss, about 20, and an accuracy as low.
 
     >>> bool((random_alpha(np.eye(3), 2, np.random.default_rng(0)) < 250).all())
     True

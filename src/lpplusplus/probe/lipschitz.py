@@ -29,7 +29,7 @@ class Certified(NamedTuple):
 
 
 def lambda_max(F: Array | Objective) -> float:
-    """Largest eigenvalue of FᵀF, which is that of F Fᵀ; the smaller of the two is used.
+    """Largest eigenvalue of FᵀF. F Fᵀ has the same; the smaller matrix is used.
 
     >>> import numpy as np
     >>> lambda_max(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
@@ -65,7 +65,7 @@ def gamma_global(
 ) -> float:
     """γ = τ max(γ_w, γ_α) (eq. 12): curvature of both blocks moved at once, with the τ = 1 of the paper's comparisons.
 
-    τ = 2 would make it a bound where γ_w and γ_α are bounds; their sum is one too, and smaller (`certified`).
+    τ = 2 would make it a bound if γ_w and γ_α are bounds. Their sum is a bound too, and smaller (`certified`).
 
     >>> import numpy as np
     >>> gamma_global(np.array([[1.0, 0.0]]), np.array([[0.5, 0.0], [0.0, 1.0]]))
@@ -78,7 +78,7 @@ def gamma_global(
 def certified(F: Array | Objective, text: Array | None = None, *, intercept: bool = False) -> Certified:
     """Constants that bound the Hessian: τ1 = 2, τ2 = 2 for each class, and their sum for both blocks at once.
 
-    With `intercept`, which moves with W, the first is that of the two together.
+    With `intercept`, which moves together with W, the first constant is for both.
 
     >>> import numpy as np
     >>> certified(np.array([[1.0, 0.0]]), np.array([[0.5, 0.0], [0.0, 1.0]]))
@@ -111,7 +111,7 @@ def step_size(gamma: Array) -> Array:
 
 
 def _objective(F: Array | Objective, text: Array | None = None) -> Objective:
-    """`F` itself, or an objective of these arrays for questions that labels have no part in."""
+    """`F` itself, or an objective of these arrays for questions that do not depend on labels."""
     if isinstance(F, Objective):
         return F
     n_classes = 1 if text is None else text.shape[0]

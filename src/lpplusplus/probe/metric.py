@@ -1,13 +1,13 @@
-"""The within-class metric: what a step of the descent is measured in.
+"""The within-class metric: the coordinates in which the descent takes its steps.
 
-With two images of a class the support tells how images of one class differ: S, the pooled within-class scatter. Its
-large directions carry no class, and plain gradient steps spend their time on them. Let B = I + ρ S / λ with λ the mean
-eigenvalue of S, and R Rᵀ = B⁻¹. The descent runs in the coordinates in which images are Rᵀf and texts R⁻¹t, whose
-products f·t are those of before: images of one class scatter alike in all directions there. Loss, α and the text block
-stay what they are; a gradient step on W becomes one with B⁻¹ in front, and the start becomes B⁻¹ Σ f: the weights of
-linear discriminant analysis with S shrunk half way (ρ = 1) to a sphere, as LP++'s start is that of a nearest-mean
-classifier. The forms of the objective take steps with B⁻¹ and leave images and texts as they are. A solver that needs
-the coordinates themselves gets images and texts that have been changed. See docs/explanation/flow.md.
+If a class has two images, the support shows how images of one class differ: S, the pooled within-class scatter. Its
+large directions do not separate classes, and plain gradient steps spend their time on them. Let λ be the mean
+eigenvalue of S, B = I + ρ S / λ and R Rᵀ = B⁻¹. The descent runs in coordinates in which images are Rᵀf and texts R⁻¹t.
+There, images of one class vary equally in all directions, and products f·t stay the same. Loss, α and the text block do
+not change. A gradient step on W is multiplied by B⁻¹. The start becomes B⁻¹ Σ f: the weights of linear discriminant
+analysis with S shrunk half way (ρ = 1) to a sphere, just as LP++'s own start is a nearest-mean classifier. The forms of
+the objective take steps with B⁻¹ and leave images and texts as they are. A solver that needs the coordinates themselves
+gets transformed images and texts. See docs/explanation/flow.md.
 """
 
 from dataclasses import dataclass
@@ -19,21 +19,21 @@ from .._core.rows import Rows, is_scattered, parts, sum_by_class, times
 from .._core.threads import ALONE, Team
 
 RHO = 1.0
-"""ρ: how much the scatter counts against a sphere of the same mean eigenvalue."""
+"""ρ: weight of the scatter relative to a sphere with the same mean eigenvalue."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The change of coordinates: B = L Lᵀ; or, of few images, B = I + UᵀU with L Lᵀ = I + U Uᵀ, which is smaller."""
+    """The change of coordinates: B = L Lᵀ; or, for few images, B = I + UᵀU with the smaller L Lᵀ = I + U Uᵀ."""
 
     triangle: Array
-    """L, (m, m): of all D dimensions, or of the rows of U."""
+    """L, (m, m); m is D, or the number of rows of U."""
     inverse: Array
     """L⁻¹."""
     rows: Array | None
     """U, (m, D)."""
     moment: Array | None = None
-    """Σ of the images' outer products, (D, D), where it was needed."""
+    """Σ of the images' outer products, (D, D), if it was needed."""
 
     def images(self, X: Array, team: Team = ALONE) -> Array:
         """Rᵀx for each row."""
@@ -52,7 +52,7 @@ class Metric:
         return self._times(W, self._way_back, team)
 
     def steps(self, gradients: Array, team: Team = ALONE, *, often: bool = False) -> Array:
-        """B⁻¹g for each column; asked for `often`, with a matrix that is made once."""
+        """B⁻¹g for each column. With `often`, B⁻¹ is computed once and kept."""
         if self.rows is not None:
             inside = team.matmul(self.inverse, team.matmul(self.rows, gradients))
             return gradients - team.matmul(self.rows.T, self.inverse.T @ inside)
@@ -61,7 +61,7 @@ class Metric:
         return team.matmul(self.inverse.T, team.matmul(self.inverse, gradients))
 
     def seen(self, X: Array, team: Team = ALONE) -> tuple[Array, Array | None]:
-        """Images as `products` takes them: products of the first array, less those of the second, are x B⁻¹y."""
+        """Images for `products`: products of the first arrays minus those of the second arrays are x B⁻¹y."""
         if self.rows is None:
             return self.images(X, team), None
         return X, team.matmul(team.matmul(X, self.rows.T), self.inverse.T)
@@ -69,7 +69,7 @@ class Metric:
     def part_kept(self, X: Array | Rows, team: Team = ALONE) -> float:
         """Part of their squared length that images keep: Σ x·B⁻¹x / Σ x·x over the rows of X.
 
-        Where the moment of the images that made the metric is at hand, it stands for that of X.
+        If the moment of the images that made the metric is known, it is used instead of that of X.
         """
         if self.moment is not None:
             kept = team.matmul(self.inverse, self.moment) * self.inverse
@@ -112,7 +112,7 @@ def products(a: tuple[Array, Array | None], b: tuple[Array, Array | None]) -> Ar
 def within(
     F: Array | Rows, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO, weights: Array | None = None
 ) -> Metric | None:
-    """The metric of labelled images; None where no class has two that differ.
+    """The metric of labelled images; None if no class has two different ones.
 
     >>> import numpy as np
     >>> F = np.array([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]])
@@ -138,7 +138,7 @@ def within(
         moment = moment_of(F, team)
         scatter = moment - sums.T @ sums
     total = float(xp.linalg.trace(scatter))
-    largest = backend.largest(F[next(parts(F)), :])  # Of many rows the first say how large their numbers are.
+    largest = backend.largest(F[next(parts(F)), :])  # The first rows show how large the numbers are.
     if not total > n * float(xp.finfo(F.dtype).eps) * largest**2:
         return None
     scatter *= rho * dim / total
@@ -171,5 +171,5 @@ def moment_of(F: Array | Rows, team: Team) -> Array:
 
 
 def _moment_there(F: Rows) -> Array:
-    """`moment_of` in a process that holds some of the rows, on the threads that BLAS has there."""
+    """`moment_of` in a process that holds some of the rows, with the BLAS threads of that process."""
     return moment_of(F, ALONE)

@@ -1,15 +1,15 @@
 """None of these: does an image show one of the classes at all?
 
-Three witnesses, each a number per image that is higher for members of the classes:
+Three scores, called witnesses. Each is higher for members, that is, images of one of the classes:
 
     logits   max_k z_k - mean_k z_k
     images   - min_k d_k / mean_k d_k,   d_k = (|f - m_k|² - |A (f - m_k)|²) n_k / (n_k + 1)
     names    max_k f·t_k
 
-m_k is the mean of class k's n_k images. The rows of A are the directions in which images of one class differ most, as
-long as that they hardly count, like the within-class metric (`metric`). The factor of n_k takes away what a mean of few
-images errs by. An image's score is the mean of the witnesses, each less its mean over held-out members and divided by
-its standard deviation. Held-out members' scores say which threshold turns away how many.
+m_k is the mean of class k's n_k images. The rows of A are the directions in which images of one class differ most, with
+lengths such that these directions hardly count, as in the within-class metric (`metric`). The factor with n_k corrects
+for the error of a mean of few images. An image's score is the mean of the witnesses, standardised by their mean and
+standard deviation over held-out members. The scores of held-out members set the threshold.
 """
 
 import math
@@ -24,11 +24,11 @@ from .._core.backend import Array
 from .._core.rows import Rows, sum_by_class
 
 DIRECTIONS = 16
-"""Rows of A at most. More change nothing, and a file keeps them."""
+"""Largest number of rows of A. More would change nothing but the size of saved files."""
 MOST_ROWS = 512
-"""Images that A is computed from; of more, every so manieth."""
+"""Images that A is computed from; if there are more, every n-th."""
 ROUNDS = 4
-"""Products that find its directions. They need not be exact: what is left over hardly differs from those taken."""
+"""Products used to find its directions. They need not be exact: the next directions would do hardly worse."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Neighbourhood:
 
     @classmethod
     def of(cls, F: Array | Rows, y: Array, n_classes: int) -> "Neighbourhood":
-        """That of labelled images."""
+        """The neighbourhood of labelled images."""
         means = backend.to_numpy(sum_by_class(F, y, n_classes))
         y = backend.to_numpy(y)
         counts = np.bincount(y, minlength=n_classes).astype(means.dtype)
@@ -57,11 +57,12 @@ class Neighbourhood:
         values, vectors = _leading(gram, size)
         real = values > 1e-6 * max(spread, 1e-30)
         values, vectors = values[real], vectors[:, real]
-        lengths = np.sqrt(values / (spread + values) / values)  # Of unit directions, and those of `apart`.
+        # Squared, values / (spread + values) for unit directions; those of `apart` have length √values.
+        lengths = np.sqrt(values / (spread + values) / values)
         return cls(means, counts, ((vectors * lengths).T @ apart).astype(means.dtype))
 
     def nearness(self, F: Array) -> Array:
-        """What the images say, (n,)."""
+        """The witness "images", (n,)."""
         xp = backend.namespace(F)
         means, counts, scatter = (
             backend.like(part, F, dtype=F.dtype) for part in (self.means, self.counts, self.scatter)
@@ -76,7 +77,7 @@ class Neighbourhood:
 
 
 def _leading(gram: np.ndarray[Any, Any], size: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The largest eigenvalues and their vectors, by a few products with a thin block where the matrix is large."""
+    """The largest eigenvalues and their vectors; for a large matrix by a few products with a thin block."""
     basis = np.eye(len(gram), dtype=gram.dtype)
     if len(gram) > 8 * size:
         basis = np.random.default_rng(0).standard_normal((len(gram), 2 * size)).astype(gram.dtype)
@@ -87,7 +88,7 @@ def _leading(gram: np.ndarray[Any, Any], size: int) -> tuple[np.ndarray[Any, Any
 
 
 def evidence(logits: Array, nearness: Array, names: Array | None) -> Array:
-    """What each witness says, (n, 3); (n, 2) without `names`, the products of images and names.
+    """The witnesses, (n, 3); (n, 2) without `names`, the products of images and names.
 
     >>> evidence(np.array([[5.0, 1.0]]), np.array([-0.2]), np.array([[0.4, 0.2]])).round(3).tolist()
     [[2.0, -0.2, 0.4]]
@@ -100,7 +101,7 @@ def evidence(logits: Array, nearness: Array, names: Array | None) -> Array:
 
 
 def familiarity(seen: Array, held_out: np.ndarray[Any, Any]) -> Array:
-    """An image's score, (n,): the mean of its `evidence`, in units of that of held-out members.
+    """An image's score, (n,): the mean of its `evidence`, standardised over held-out members.
 
     >>> held_out = np.array([[1.0, 10.0], [3.0, 30.0]])
     >>> familiarity(np.array([[4.0, 20.0]]), held_out).tolist()
@@ -113,10 +114,10 @@ def familiarity(seen: Array, held_out: np.ndarray[Any, Any]) -> Array:
 
 
 def lowest_familiarity(scores: np.ndarray[Any, Any], false_alarms: float) -> float:
-    """The score below which an image is none of these: that part of members is below.
+    """The score below which an image is none of these: the quantile `false_alarms` of members' scores.
 
-    It lies between two of the held-out members' scores. Where they are too few for that, the quantile is that of a
-    normal distribution of which they are a sample.
+    It lies between the scores of two held-out members. If there are too few, it is the quantile of a normal
+    distribution fitted to them.
 
     >>> lowest_familiarity(np.arange(19.0), 0.1)
     1.0

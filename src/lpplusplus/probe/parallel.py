@@ -28,8 +28,8 @@ def fit_many(
 ) -> list[LPPlusPlus]:
     """Fit one probe for each of several supports drawn from the same embeddings.
 
-    The data are checked, normalised and moved once. Tasks run side by side with one BLAS thread each, which is faster
-    than several threads for one task after the other. Each probe is the same as that of `fit` on one thread.
+    The data are checked, normalised and moved once. Tasks run in parallel with one BLAS thread each, which is faster
+    than one task after the other with several threads. Each probe is the same as that of `fit` on one thread.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def fit_many(
     validations : iterable of integer index arrays, optional
         Rows of each validation set, one for each support.
     estimator : LPPlusPlus, optional
-        Whose parameters to use.
+        Its parameters are used; by default those of `LPPlusPlus()`.
     n_jobs : int, optional
-        Tasks at once; by default (and with -1) as many as BLAS has threads. Tensors run one after the other.
+        Tasks at once; by default (and with -1) the number of BLAS threads. Tasks on tensors run one after the other.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def fit_many(
 
 
 def _rows(index: Any, name: str, images: Array) -> Array:
-    """`index` as row numbers beside `images`."""
+    """`index` as row numbers, on the device of `images`."""
     rows = backend.to_numpy(index) if backend.is_foreign(index) else np.asarray(index)
     n = images.shape[0]
     if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":

@@ -1,9 +1,9 @@
-"""Prediction sets: all classes that an image may well have, so many that the right one is among them as often as asked.
+"""Prediction sets: for each image a set of classes that contains the right one as often as asked.
 
 Conformal prediction with the M held-out images of `held_out`: a class is in an image's set if its loss, -ln p, is at
-most the k-th smallest of the held-out images', k = (M + 1) coverage. Where k is not a whole number, the limit lies
-between two of them, so that the coverage to expect is what was asked. The usual rule takes the larger of the two: then
-it is at least that, and with 38 images 92.3 % for 90.
+most the k-th smallest loss of the held-out images, k = (M + 1) coverage. If k is not a whole number, the limit is
+interpolated between two losses, so that the expected coverage is the one asked for. The usual rule takes the larger of
+the two losses: the coverage is then higher, for example 92.3 % instead of 90 % with 38 images.
 """
 
 import math
@@ -16,7 +16,7 @@ from .._core.backend import Array
 
 
 def largest_loss(losses: np.ndarray[Any, Any], coverage: float) -> float:
-    """The loss up to which a class belongs to a set; infinite where there are too few held-out images to exclude any.
+    """The loss up to which a class belongs to a set; infinite if there are too few held-out images to exclude any.
 
     >>> largest_loss(np.arange(9.0), 0.8), largest_loss(np.arange(9.0), 0.75), largest_loss(np.arange(9.0), 0.95)
     (7.0, 6.5, inf)

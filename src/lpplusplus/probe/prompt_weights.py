@@ -1,16 +1,17 @@
-"""What each of a class's prompts is worth, by the support.
+"""The weight of each of a class's prompts, from the support.
 
-CLIP's own model says how well an image f and a text t go together: p ∝ exp(s f·t). Read for one class, with its mean
-image m_k and its prompts, all equally likely before, it gives the weight of each prompt:
+CLIP's own model says how well an image f and a text t go together: p ∝ exp(s f·t). Applied to one class, with its mean
+image m_k and a uniform prior over its prompts, it gives the weight of each prompt:
 
     π_pk ∝ exp(s m_k·t_pk),        text of class k = Σ_p π_pk t_pk, of unit length.
 
-s is the support's own: the factor under which the plain averages are the likeliest names of its images. Names that the
-encoder does not understand have s = 0, and the plain average stays. Cosines of a class's prompts with its images differ
-by a few hundredths only, so even a single image leaves most prompts a part. A class without images keeps its average.
+s is fitted to the support: the factor that gives its labels the highest likelihood with the plain averages as names.
+For names that the encoder does not understand s = 0, and the plain average stays. Cosines of a class's prompts with its
+images differ by a few hundredths only, so even with a single image most prompts keep some weight. A class without
+images keeps its average.
 
-TIMO (Li et al., 2024) has the same weights, with s from validation data. docs/how-to/use-several-prompts.md has what
-was measured, and what did not help.
+TIMO (Li et al., 2024) has the same weights, with s from validation data. Measurements, and what did not help, are in
+docs/how-to/use-several-prompts.md.
 """
 
 from dataclasses import replace
@@ -22,11 +23,11 @@ from .._core.task import Task
 from .initialization import likeliest_alpha
 
 STEEPEST = 100.0
-"""Largest factor of cosines: CLIP's own. A support that its names fit without error would ask for more than any."""
+"""Largest s: CLIP's own. If the names fit the support without error, the best s would be infinite."""
 
 
 def weigh_prompts(task: Task) -> Task:
-    """The task with the text that its prompts and its support make; itself where there is one prompt per class.
+    """The task with its prompts averaged by these weights; the task itself if there is one prompt per class.
 
     >>> import numpy as np
     >>> from lpplusplus._core.class_prompts import check_text

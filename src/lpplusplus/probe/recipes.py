@@ -1,7 +1,7 @@
 """Named presets over the parts of LP++, and how explicit parameters override them.
 
-`default` is ours. `paper` is Algorithm 1 as printed, but for the shared α start (see `initialization`). `released` is
-what the authors' code does, which is another algorithm; the published numbers most likely come from it.
+`default` is ours. `paper` is Algorithm 1 as printed, except that α starts shared (see `initialization`). `released` is
+what the authors' code does, a different algorithm; the published numbers most likely come from it.
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ class Recipe:
     selection: str = "auto"
     ties: str = "latest"
     folds: int | None = None
-    """None for four, or two where there are many images."""
+    """None for four, or two if there are many images."""
     by_loss: bool = True
-    """Whether `selection="auto"` goes by held-out log-loss, of validation data or in cross-validation."""
+    """Whether `selection="auto"` uses held-out log-loss, of validation data or in cross-validation."""
     start_competes: bool = True
     """Whether the start is a candidate when selecting on validation data."""
 
@@ -48,7 +48,7 @@ RECIPES = {
 
 
 def resolve(name: str, given: Mapping[str, Any]) -> Recipe:
-    """The recipe `name`, with every parameter of `given` that is not None in its place.
+    """The recipe `name`, where every parameter of `given` that is not None replaces the recipe's.
 
     >>> resolve("paper", {"cycle": (1, 1), "updates": None}).solver.cycle
     (1, 1)
@@ -111,7 +111,7 @@ def _named(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asks_nothing(key: str, value: Any) -> bool:
-    """Whether a value is what all solvers do that do not take the parameter."""
+    """Whether solvers without this parameter do what the value asks anyway."""
     return (key == "certified" and not value) or (key == "learning_rate" and value == "lipschitz")
 
 
@@ -120,7 +120,7 @@ def _can_leave_alpha(solver: Any) -> bool:
 
 
 def _settings(solver: Solver, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of `given` that `solver` takes, in its own terms."""
+    """The parameters in `given` that `solver` takes, under its own names."""
     settings = {key: given[key] for key in OF_SOLVERS if key in given and hasattr(solver, key)}
     if "cycle" in settings:
         settings["cycle"] = tuple(int(steps) for steps in settings["cycle"])

@@ -16,16 +16,15 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of a probe's history, one entry per iterate, the start first.
 
-The last four are of held-out images and have iterates of their own: time, mean loss at the best temperature, accuracy,
-and the factor of the logits that this temperature is.
+The last four are about held-out images and have iterates of their own: time, mean loss at the best temperature,
+accuracy, and the factor of the logits (the inverse of this temperature).
 """
 SMALL_LOSS = 1 / 32
-"""Mean loss of the support below which it has little left to teach: where the names are right already, going on only
-spoils them."""
+"""Stop below this mean loss on the support: if the names already fit, more steps only make the classifier worse."""
 
 
 class Last:
-    """Take the last iterate: after `stop` updates, below a loss of `enough`, or where the solver ends by itself."""
+    """Take the last iterate: after `stop` updates, at a loss below `enough`, or when the solver ends by itself."""
 
     def __init__(self, point: Point, history: History, stop: int | None = None, enough: float = -1.0) -> None:
         self.best, self.update = point, 0

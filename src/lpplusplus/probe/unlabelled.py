@@ -1,17 +1,17 @@
-"""Unlabelled images: the mean of those that seem to be of a class joins the support, if held-out images gain by it.
+"""Unlabelled images: those that seem to show a class add their mean to the support, if that helps on held-out images.
 
-The classifier of the labelled images says with which probability q_ik image i is of class k; images that it takes for
-none of the classes are left out. Class k gets one example more, the mean M_k = Σ_i q_ik u_i / Σ_i q_ik, which counts
-λ n_k, but not more than the Σ_i q_ik images that it is made of. Whatever M_k counts less than λ n_k, the class's own
-examples count more. So each class gains the same part, and a class that `unlabelled` has none or many of is neither
-less nor more likely than before.
+The classifier of the labelled images gives q_ik, the probability that unlabelled image u_i is of class k. Images that
+look like none of the classes are left out. Class k gets one more example, the mean M_k = Σ_i q_ik u_i / Σ_i q_ik, with
+weight λ n_k, but at most Σ_i q_ik, the number of images it is made of. If M_k has less weight than λ n_k, the class's
+own examples get the rest. So all classes grow by the same factor, and a class does not become more or less likely
+because `unlabelled` has many or no images of it.
 
-Does it help? Each fold is held out once more: the classifier of the others makes its own guesses, and is then fitted
-without them, as far as the first walk went, and with them, 1 + λ times as far, as with 1 + λ times the examples; also
-without them so far, lest the longer way be taken for their merit. Only where the held-out images' loss falls by more
-than a standard error is anything kept, else the classifier stays as it was. There λ = 1, with n' examples per class;
-the classifier with n has λ = n'/n, since what unlabelled images are worth does not grow with the labels. See
-docs/how-to/unlabelled-photos.md.
+Does it help? Each fold is held out once more, and the classifier of the other folds labels the unlabelled images. Three
+classifiers are fitted: without unlabelled images, to the time of the first run; with them, to 1 + λ times that time, as
+for 1 + λ times the examples; and without them to that longer time, so that its effect is not taken for theirs. They are
+used only if the loss of the held-out images falls by more than a standard error. In the folds, with n' examples per
+class, λ = 1; the final classifier with n examples has λ = n'/n, because the value of unlabelled images does not grow
+with the number of labels. See docs/how-to/unlabelled-photos.md.
 """
 
 from dataclasses import replace
@@ -33,7 +33,7 @@ from .objective import Weights
 from .recipes import Recipe
 
 STRANGERS = 0.05
-"""Images less familiar than this part of held-out members are left out."""
+"""Unlabelled images are left out if they are less familiar than all but this part of held-out members."""
 CLEAR = 1.0
 """Standard errors by which the held-out loss has to fall."""
 
@@ -48,9 +48,9 @@ class _Held(NamedTuple):
     without: np.ndarray[Any, Any]
     """Logits, without unlabelled images."""
     longer: np.ndarray[Any, Any]
-    """The same, with a walk as long as that with unlabelled images."""
+    """Logits, without unlabelled images, but with as long a run as with them."""
     logits: np.ndarray[Any, Any]
-    """Logits, with them."""
+    """Logits, with unlabelled images."""
 
 
 def with_unlabelled(
@@ -70,7 +70,7 @@ def with_unlabelled(
 class _Learner:
     def __init__(self, task: Task, first: Fitted, recipe: Recipe, normalize: bool) -> None:
         X, U, X_val, views = task.X[:, :], task.unlabelled, task.X_val, task.views
-        if normalize:  # Here, since the means among them shall stay shorter.
+        if normalize:  # Here and not in `fit`: means of unit vectors are shorter and should stay so.
             X, U = backend.unit_rows(X), backend.unit_rows(U)
             X_val = None if X_val is None else backend.unit_rows(X_val)
             views = None if views is None else backend.unit_vectors(views)
@@ -136,7 +136,7 @@ class _Learner:
         return train(replace(task, X_val=None, y_val=None), recipe, normalize=False, rng=np.random.default_rng(0))
 
     def _richer(self, task: Task, fitted: Fitted, scale: float, share: np.ndarray[Any, Any] | float) -> Task:
-        """`task` with the means of what `fitted` takes for each class, which count `share` times its examples."""
+        """`task` plus the means of the images that `fitted` assigns to each class, with `share` times its weight."""
         y, K = backend.to_numpy(task.y), task.n_classes
         sums, mass = backend.zeros(self.U, (K, self.U.shape[1])), np.zeros(K)
         for rows in self._chunks(self.U):

@@ -7,9 +7,9 @@
 
 Columns: `embedding`, a list of V·D float32 numbers of fixed length; `label` (where there are labels) and `path`, texts;
 `hash`, the SHA-256 of the image's bytes. The schema's metadata say under "lpplusplus" what made the embeddings, and
-which part of which list this is: a part can be judged on its own.
+which part of which list this is, so a part can be checked on its own.
 
-Parquet files of others are read if they have a column `embedding`; so is the layout of clip-retrieval
+Parquet files of other programs are read if they have a column `embedding`; so is the layout of clip-retrieval
 (`clip_retrieval.py`). Nothing is unpickled.
 """
 

@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from ..errors import SourceError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/]|/[^/]|$)")
-"""Two letters or more: `C:/` is a folder. Of the two slashes `pathlib` leaves one."""
+"""Two letters or more: `C:/` is a folder. One slash is enough, since `pathlib` removes one of the two."""
 _ARROW = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
-"""What pyarrow has file systems of its own for."""
+"""Schemes for which pyarrow has its own file systems."""
 _HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
-"""Parameters of an address that say nothing secret, unless they have a password themselves."""
+"""Parameters of an address that are not secret, unless they contain a password themselves."""
 
 
 def is_address(place: str | PathLike[str]) -> bool:
@@ -33,7 +33,7 @@ def is_address(place: str | PathLike[str]) -> bool:
 
 
 def spelled(place: str | PathLike[str]) -> str:
-    """An address with both of its slashes, of which `pathlib` leaves one; any other path as it is.
+    """An address with both of its slashes (`pathlib` removes one); any other path unchanged.
 
     >>> spelled("s3:/bucket/photos")
     's3://bucket/photos'
@@ -47,7 +47,7 @@ def spelled(place: str | PathLike[str]) -> str:
 
 
 def masked(place: str | PathLike[str]) -> str:
-    """An address without what may be secret.
+    """An address with everything replaced that may be secret.
 
     >>> masked("s3://key:secret@bucket/photos?endpoint_override=127.0.0.1:9000&token=t")
     's3://***@bucket/photos?endpoint_override=127.0.0.1:9000&token=***'
@@ -74,7 +74,7 @@ def secrets_of(place: str | PathLike[str]) -> list[str]:
 
 
 def without_secrets(message: str, *places: str | PathLike[str]) -> str:
-    """A message of somebody else's, with the secrets of these addresses masked."""
+    """A message of another library, with the secrets of these addresses masked."""
     for place in places:
         message = message.replace(spelled(place), masked(place))
         for secret in secrets_of(place):

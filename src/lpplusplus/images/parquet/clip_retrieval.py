@@ -30,7 +30,7 @@ class Layout:
 
 
 def is_layout(entries: Iterable[tuple[str, bool]]) -> bool:
-    """Whether names in a folder, each with whether it is a folder, look like it."""
+    """Whether the entries of a folder, (name, is it a folder?), look like this layout."""
     found = set(entries)
     return ("img_emb", True) in found or any(_ARRAY.fullmatch(name) for name, folder in found if not folder)
 

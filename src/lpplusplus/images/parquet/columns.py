@@ -1,4 +1,4 @@
-"""Embeddings as a table of Parquet's, and back; and what a part says of itself."""
+"""Embeddings as a Parquet table, and back; and the metadata of a part."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ def read_origin(settings: Any, where: str) -> Origin:
 
 
 def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
-    """A table of pyarrow's; `about` goes into the metadata of its schema, with the origin."""
+    """A pyarrow table; `about` goes into the metadata of its schema, with the origin."""
     import pyarrow as pa
 
     assert found.origin is not None
@@ -46,12 +46,12 @@ def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
 
 
 def text(path: str) -> str:
-    """A path as UTF-8 can have it: bytes that are no text are shown as Python writes them."""
+    """A path as valid UTF-8: bytes that are no text are written as Python escapes."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
 def head_of(schema: Any, where: str) -> dict[str, Any] | None:
-    """What a part of ours says of itself; None for a file of others.
+    """The metadata of a part that we wrote; None for a file of another program.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def labels_of(column: Any, where: str) -> tuple[list[str], bool]:
 
 
 def named_classes(labels: Iterable[str] | None, whole: bool, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Classes in order, and what prompts call them; whole numbers are in their own order: 2 before 10."""
+    """Classes in order, and their names in prompts; whole numbers are sorted as numbers: 2 before 10."""
     found = set(labels or ())
     for label in found:
         check_length(label, where)

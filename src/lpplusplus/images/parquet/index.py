@@ -11,7 +11,7 @@ from .addresses import need_pyarrow
 from .columns import read_origin
 
 NAME, FORMAT, VERSION = "_index.json", "lpplusplus parquet", 1
-"""Readers of Parquet data sets pass over names with an underscore."""
+"""Readers of Parquet data sets ignore names that begin with an underscore."""
 LARGEST = 2**26
 
 
@@ -78,7 +78,7 @@ def read_index(content: bytes, where: str) -> Index:
 
 
 def put(system: Any, path: str, content: Any) -> None:
-    """Write a file that appears complete or not at all; object stores do so by themselves."""
+    """Write a file that appears complete or not at all; object stores guarantee this by themselves."""
     if isinstance(system, need_pyarrow("fs").LocalFileSystem):
         with atomic_write(path) as file:
             file.write(content)

@@ -1,4 +1,4 @@
-"""Parquet data sets with embeddings as `Embeddings`: ours, those of others, and clip-retrieval's layout."""
+"""Parquet data sets as `Embeddings`: ours, those of other programs, and clip-retrieval's layout."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -20,12 +20,12 @@ from .columns import EMBEDDING, HASH, LABEL, PATH, head_of, labels_of, named_cla
 from .index import LARGEST, NAME, Index, part_name, read_index
 
 PATHS = (PATH, "image_path", "url")
-"""Columns that say which image a row is of; the first of them that a file has."""
+"""Columns that may name the image of a row; the first that a file has is used."""
 _T = TypeVar("_T")
 
 
 def is_parquet(place: str | PathLike[str]) -> bool:
-    """Whether a local path is a Parquet file or a folder of them, or has clip-retrieval's layout; an address is."""
+    """Whether a local path is a Parquet file, a folder of them, or clip-retrieval's layout; True for an address."""
     if is_address(place):
         return True
     path = Path(place)
@@ -42,7 +42,7 @@ def is_parquet(place: str | PathLike[str]) -> bool:
 
 
 def files_of(place: str | PathLike[str]) -> int:
-    """How many files `read_parquet` would read; of clip-retrieval's layout, pairs of them."""
+    """How many files `read_parquet` would read; in clip-retrieval's layout, pairs of files."""
     system, path = open_place(place)
     files, _ = _files(system, path, masked(place))
     return len(files.pairs if isinstance(files, clip_retrieval.Layout) else files)
@@ -60,7 +60,7 @@ def read_parquet(
     labels
         Whether there must be labels.
     share
-        (k, n) reads part k of n only: so many of the `files_of` it, in their order.
+        (k, n) reads only part k of n of the files, in their order.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def read_file(system: Any, path: str, place: str | PathLike[str]) -> Embeddings:
 
 @dataclass
 class _Part:
-    """A file, of which only the end has been read."""
+    """A file; only its end, with the metadata, has been read."""
 
     where: str
     file: Any

@@ -18,9 +18,9 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
     Parameters
     ----------
     found
-        What `embed` or `FeatureStore.load` returned; its origin must be known.
+        What `embed` or `FeatureStore.load` returned; the origin must be known.
     place
-        Folder, by its path or address; it must not exist, or be empty.
+        Path or address of a folder that is empty or does not exist.
     rows_per_part
         Rows of each file.
     """
@@ -46,7 +46,7 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
 def refuse_files(
     system: Any, folder: str, where: str, ours: Mapping[str, object] | None = None, hidden: bool = False
 ) -> None:
-    """Refuse a folder that has other files than `ours`; with `hidden`, those whose names begin with a dot may be."""
+    """Refuse a folder that has other files than `ours`; with `hidden`, names that begin with a dot are allowed."""
     fs = need_pyarrow("fs")
     selector = fs.FileSelector(folder, allow_not_found=True)
     if system.get_file_info(folder).type == fs.FileType.File:

@@ -36,7 +36,7 @@ class CacheClassifier(TextBased):
         self.alpha_, self.beta_ = float(self.alpha), float(self.beta)
 
     def _search(self, X: Array, y: Array, alphas: Any, betas: Any, *, leave_one_out: bool = False) -> None:
-        """Set α and β to the best pair for images `X`; to leave one out, these are the examples without their keys."""
+        """Set α and β to the best pair for images `X`. With `leave_one_out` they are the examples, without own keys."""
         F = backend.unit_rows(X)
         cosines = self.keys_ @ F.T
         if leave_one_out:

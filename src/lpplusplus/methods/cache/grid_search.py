@@ -39,7 +39,7 @@ def count_hits(
     names_logits : (n, K)
         The text's part of the logits.
     cosines : (N, n)
-        Of every key with every image; -inf hides a key from an image.
+        Cosine of every key with every image; -inf hides a key from an image.
     values : (N,)
         Class of each key.
     y : (n,)
@@ -85,7 +85,7 @@ def _right_between(constant: Numbers, slope: Numbers, must_beat: Numbers, alphas
         crossing = -constant / slope
     rising, falling = slope > 0, slope < 0
     never = (slope == 0) & np.where(must_beat, constant <= 0, constant < 0)
-    # All bounds are strict: one that may be met exactly moves by the last bit.
+    # All bounds are strict. A bound that may be reached is moved by the last bit.
     above = np.where(must_beat, crossing, np.nextafter(crossing, -np.inf))
     below = np.where(must_beat, crossing, np.nextafter(crossing, np.inf))
     low = np.where(rising, above, -np.inf).max(axis=1)

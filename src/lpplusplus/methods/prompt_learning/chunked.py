@@ -1,7 +1,7 @@
 """Text features of many prompts in little memory: chunk by chunk, each computed again in the backward pass.
 
-torch's own checkpointing does the same sums. But it keeps every chunk's result between the temporaries of its
-neighbours, so that memory could not be used again and a process grew to three times its budget.
+torch's own checkpointing computes the same. But it keeps every chunk's result in memory between the temporaries of its
+neighbours, so that memory cannot be used again: a process grew to three times its budget.
 """
 
 from collections.abc import Callable

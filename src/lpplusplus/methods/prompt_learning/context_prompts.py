@@ -17,8 +17,8 @@ from .text_tower import TextTower
 PLACEHOLDERS = ("x", "a", "the")
 """Words to mark the free places with; the first that is a single token is taken."""
 ALLOWANCE = 3.3
-"""Memory that a process may take for a prompt, as a multiple of the activations kept for its backward pass, which has
-temporaries of its own: 1.7 was seen for twelve layers, 2.8 for four. Chunks that are too small cost next to nothing."""
+"""Memory of a process per prompt, as a multiple of the activations kept for the backward pass, which has temporaries of
+its own: 1.7 was seen for twelve layers, 2.8 for four. Chunks that are too small cost next to nothing."""
 
 
 class ContextPrompts:
@@ -36,8 +36,8 @@ class ContextPrompts:
     fixed : (e, W) tensor, optional
         Vectors for the last e of the free places, which are not part of the context.
     memory_mib : float, optional
-        Memory for activations. Prompts that exceed it are taken in chunks, which are computed again in the backward
-        pass: a third more time.
+        Memory for activations. If all prompts need more, they are taken in chunks, which are computed again in the
+        backward pass: a third more time.
 
     Raises
     ------
@@ -120,9 +120,9 @@ class ContextPrompts:
         return self._tower.features(embedded.scatter(1, index, vectors), tokens)
 
     def _prompts_within(self, memory_mib: float) -> int:
-        """How many prompts fit into the memory, from what the backward pass of two keeps, less what that of one does.
+        """How many prompts fit into the memory: measured as what two prompts keep for the backward pass, minus one.
 
-        Measured rather than counted from the layers, so that it holds for any tower.
+        Measured rather than computed from the layers, so that it holds for any tower.
         """
         each = ALLOWANCE * (self._kept(2) - self._kept(1)) / 2**20
         if memory_mib < each:
@@ -147,7 +147,7 @@ class ContextPrompts:
         context = torch.zeros(shape, dtype=self._tower.dtype, device=self.tokens.device, requires_grad=True)
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             features = self._features(context, slice(0, count))
-        del features  # Only now, so that no memory is freed and its address used again.
+        del features  # Only now: memory that is freed earlier could be used again at the same address.
         return sum(sizes.values())
 
 

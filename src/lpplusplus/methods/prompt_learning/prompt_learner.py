@@ -42,7 +42,7 @@ SCHEME = "open_clip:"
 
 
 class Batch(NamedTuple):
-    """Some images in training, and what the prompts say of them at present."""
+    """Some training images, and the present state of the prompts."""
 
     images: Any
     """(n, D) unit embeddings; with their places, (n, 1 + L, D), for PLOT."""
@@ -279,7 +279,7 @@ class PromptLearner(FewShotClassifier):
     def _checkpoint(self, task: Task) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        # Where and how it is computed may change on the way; a generator has moved on, but its state is in the file.
+        # Where and how it is computed may change between runs. A generator's state is in the file.
         free = {"encoder", "device", "memory_mib", "checkpoint", "progress"}
         settings = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
         if not isinstance(self.random_state, int | np.integer):

@@ -32,7 +32,7 @@ def finetune(
     logits
         Logits of a batch of images, (n, K), at the present parameters.
     backward
-        Adds the gradient at a batch and its labels to the parameters and returns the loss. By default that of the
+        Adds the gradient for a batch and its labels to the parameters, and returns the loss. By default the
         cross-entropy of `logits`.
     checkpoint
         Written after each epoch. If it holds the beginning of this training, the training goes on from there.

@@ -16,7 +16,7 @@ class Schedule:
     optimiser: Callable[[list[Any], float], Any]
     """Makes a torch optimiser from the parameters and the learning rate."""
     factor: Callable[[float], float]
-    """Factor of the learning rate at a time, which is counted in epochs."""
+    """Factor of the learning rate as a function of time, in epochs."""
     other_remedy: str = ""
     """What else to do about a loss that is not finite, besides lowering the learning rate."""
 

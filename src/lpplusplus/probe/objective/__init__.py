@@ -7,7 +7,7 @@
 - Loss (paper eq. 3):
   L = -(1/N) Σ_i ln p_i,y(i): the mean over images, without any penalty.
 - Model (paper eq. 4):
-  Logits l_ik = f_i·(w_k + α_k t_k) + b_k, probabilities p_i = softmax(l_i). No temperature: α_k ≈ 50 plays its part.
+  Logits l_ik = f_i·(w_k + α_k t_k) + b_k, probabilities p_i = softmax(l_i). No temperature: α_k ≈ 50 takes its place.
 - Gradients, with the residual R = P - Y (one-hot Y):
   ∂L/∂W = Rᵀ F / N,   ∂L/∂α_k = (1/N) Σ_i R_ik f_i·t_k = (∂L/∂w_k)·t_k,   ∂L/∂b = (1/N) Σ_i R_i.
 - Effective weights:

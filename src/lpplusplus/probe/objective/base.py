@@ -13,7 +13,7 @@ from .support import Support
 
 
 class Objective(ABC):
-    """L on one support, in coordinates of its own, with all that a solver may ask of it.
+    """L on one support, in coordinates of its own, with everything that a solver needs.
 
     A solver moves a `Point` with `descend` (or `jump`) and does not know whether the coordinates are weights or
     coefficients of support images; see `primal` and `span` for the two exact forms.
@@ -57,9 +57,9 @@ class Objective(ABC):
     def evaluate(
         self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
     ) -> Evaluation:
-        """Loss at `point` and the gradients that are asked for; the intercept's comes with that of `w`.
+        """Loss at `point` and the gradients asked for; the intercept's comes with that of `w`.
 
-        Gradients are multiplied by `scale`. That costs nothing here, and a step of known length is then ready to take.
+        Gradients are multiplied by `scale`. That costs nothing here, and gives a step of known length at once.
         """
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Objective(ABC):
 
     @abstractmethod
     def _energy(self) -> Array:
-        """`score_energy`, where there is text."""
+        """`score_energy`, if there is text."""
 
     def descend(
         self,
@@ -92,8 +92,8 @@ class Objective(ABC):
     ) -> None:
         """Subtract steps from `point`, in place.
 
-        `w` is a gradient and the factor that makes it a step; the gradient is overwritten. `alpha` and `intercept` are
-        steps as they are.
+        `w` is a gradient and a factor; their product is the step, and the gradient is overwritten. `alpha` and
+        `intercept` are the steps themselves.
         """
         if w is not None or intercept is not None:
             self._forget()
@@ -138,17 +138,17 @@ class Objective(ABC):
             self.odometer.reading += float("inf")
 
     def retreat(self, point: Point, to: Point) -> None:
-        """Take `point` back to where it stood before its last step, in place.
+        """Move `point` back to where it was before its last step, in place.
 
-        The odometer has counted the step away from there and need not count the way back. A bound on logits that was
-        noted further on does not hold here.
+        The odometer has counted the step and need not count the way back. A bound on logits noted after the step does
+        not hold here.
         """
         self._forget()
         point.assign(to)
         if self.odometer is not None:
             self.odometer.forget_bound()
 
-    def _forget(self) -> None:  # noqa: B027  (A form that keeps nothing has nothing to drop.)
+    def _forget(self) -> None:  # noqa: B027  (Not every form keeps something.)
         """Drop what was kept for the case that only α moves."""
 
     def keep(self, source: Point, target: Point) -> None:
@@ -161,7 +161,7 @@ class Objective(ABC):
         target.alpha, target.intercept = source.alpha, source.intercept
 
     def start_odometer(self) -> Array:
-        """From now on measure how far each class's weights travel; returns the `Odometer.reading`, which goes on."""
+        """Measure from now on how far each class's weights travel; the returned `Odometer.reading` is updated."""
         self.odometer = Odometer(self.support)
         return self.odometer.reading
 
@@ -182,7 +182,7 @@ class Objective(ABC):
 
     @abstractmethod
     def _squared_length_(self, *blocks: Array) -> Array:
-        """What these rows add to a step's squared length in weights for each class, (K,); they may be overwritten."""
+        """The part of these rows in a step's squared length, per class, (K,); the rows may be overwritten."""
 
     def _freeze(self, *gradients: Array | None) -> None:
         """Zero the columns of classes without examples."""

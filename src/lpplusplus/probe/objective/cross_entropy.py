@@ -6,7 +6,7 @@ from ..._core.softmax import softmax
 
 
 def own_entries(y: Array, n_classes: int) -> Array:
-    """Where the entries of the right classes stand in a flattened (n, K) array."""
+    """Positions of the right classes' entries in a flattened (n, K) array."""
     return backend.arange(y, y.shape[0]) * n_classes + y
 
 
@@ -35,7 +35,7 @@ def residual(
 
 
 def spread_of(r: Array, roots: Array | None = None) -> Array:
-    """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: |r| - r² holds for the true class and the others alike."""
+    """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: it is |r| - r², for the true class and for the others."""
     xp = backend.namespace(r)
     sizes = xp.abs(r) if roots is None else xp.abs(r) * roots[:, None]
     return xp.sum(sizes, axis=0) - backend.column_dots(r, r)

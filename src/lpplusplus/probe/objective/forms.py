@@ -8,7 +8,7 @@ from .span import SpanObjective
 from .support import Support
 
 COLUMNS = 240
-"""What the eigenvectors of a Gram matrix cost: as much as products with this many columns."""
+"""The eigenvectors of a Gram matrix cost as much as its product with this many columns."""
 
 
 def form_on_weights(support: Support) -> type[Objective]:
@@ -19,7 +19,7 @@ def form_on_weights(support: Support) -> type[Objective]:
 def best_form(support: Support, evaluations: int) -> type[Objective]:
     """The form that takes fewer operations for `evaluations` losses with gradients, the Gram matrix included.
 
-    Of images that other processes hold, products with all others are out of reach.
+    If other processes hold the images, there is no Gram matrix of all images, and the form is that on weights.
 
     >>> import numpy as np
     >>> few = Support(np.ones((10, 512)), np.arange(10), 10, None)
@@ -32,7 +32,7 @@ def best_form(support: Support, evaluations: int) -> type[Objective]:
         few = support.metric.rows is not None
         across += 4 * n * d if few else 2 * d * d
         images += 2 * n * n * d if few else 2 * n * d * d
-    # Products with the start and the text, which the primal form needs no extra pass for.
+    # Includes products with the start and the text; the primal form needs no extra pass for these.
     span = passes * 2 * n * n + images + 4 * n * d * k
     return form_on_weights(support) if passes * across <= span or is_scattered(support.F) else SpanObjective
 

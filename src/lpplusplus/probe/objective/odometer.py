@@ -15,8 +15,7 @@ class Odometer:
     """Length of each class's path, and a bound on the support's logits that grows with it.
 
     `reading` has K + 1 entries: the distance travelled by each class's weights and intercept, and last the sum over
-    steps of the largest distance. Over any part of the path no class gets further from where it was than its entry
-    advances.
+    steps of the largest distance. Over any part of the path, no class moves further than its entry grows.
     """
 
     def __init__(self, support: Support) -> None:
@@ -35,11 +34,11 @@ class Odometer:
         self._bounded = point, float(self.reading[-1]), bound
 
     def forget_bound(self) -> None:
-        """The point has gone where the bound need not hold."""
+        """Drop the bound: it may not hold at the new point."""
         self._bounded = None
 
     def logit_bound(self, point: Point) -> float | None:
-        """A bound on the support's logits that spares `softmax` a search for the largest; None where it has to look."""
+        """A bound on the support's logits, so that `softmax` need not look for the largest; None if not known."""
         if self._bounded is None or self._bounded[0] is not point:
             return None
         _, reading, bound = self._bounded

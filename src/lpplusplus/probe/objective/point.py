@@ -1,4 +1,4 @@
-"""Where a solver stands, the classifier that this is, and what can be asked there."""
+"""A solver's position, the classifier there, and its loss and gradients."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ..._core.threads import ALONE, Team
 
 @dataclass(slots=True)
 class Point:
-    """Where a solver stands: coordinates of the effective weights, text weights, intercept.
+    """A solver's position: coordinates of the effective weights, text weights, intercept.
 
     `v` is moved in place; `alpha` and `intercept` are replaced, never written to, so that points can share them.
     """
@@ -50,7 +50,7 @@ class Evaluation(NamedTuple):
     alpha: Array | None = None
     intercept: Array | None = None
     spread: Array | None = None
-    """κ_k = mean_i p_ik (1 - p_ik), the curvature that the softmax has left for class k."""
+    """κ_k = mean_i p_ik (1 - p_ik), the curvature of the softmax for class k."""
 
 
 class Watch(ABC):

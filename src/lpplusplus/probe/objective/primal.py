@@ -4,8 +4,8 @@ An evaluation takes two products of N x D x K, in chunks of rows so that the N x
 α take fewer, since the products f_i·t_k of images and text are kept: the gradient of α is Σ_i R_ik f_i·t_k, and the
 logits after a step on α are those before it plus Δα_k f_i·t_k.
 
-With a metric the gradient of W is B⁻¹ ∂L/∂W: that of the metric's coordinates, brought back to those of the weights.
-One product of D x D x K per evaluation takes the place of images in other coordinates, which would be a second copy.
+With a metric the gradient of W is B⁻¹ ∂L/∂W: the gradient in the metric's coordinates, converted to weights. This takes
+one product of D x D x K per evaluation, and saves a second copy of the images in the metric's coordinates.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
 
 HELD = 0.375
-"""Memory for logits that are kept over a step on α, as a fraction of that of the images."""
+"""Memory for logits that are kept during a step on α, as a fraction of the images' memory."""
 
 
 class Share(NamedTuple):
-    """What one worker's images add up to."""
+    """Sums over one worker's images."""
 
     loss: float
     intercept: Array
@@ -44,13 +44,13 @@ class Pass(NamedTuple):
     """Whether the residual is multiplied with the images."""
     spread: bool
     scores: dict[tuple[int, int], Array] | None
-    """Products with the text, where the gradient of α comes from them and W's is not wanted."""
+    """Products with the text, if they give the gradient of α and that of W is not needed."""
     held: dict[tuple[int, int], Array]
-    """Logits that are kept over a step on α, by chunk."""
+    """Logits that are kept during a step on α, by chunk."""
     hold: bool
     """Whether this pass fills `held`."""
     travel: Array | None
-    """How far α has moved since `held` was filled; None where it is not to be used."""
+    """How far α has moved since `held` was filled; None if `held` is not used."""
     bound: float | None
     """A known bound on all logits."""
 
@@ -96,7 +96,7 @@ class PrimalObjective(Objective):
 
     @lazy
     def _curvature(self) -> tuple[Spectrum, Array | None]:
-        """`spectrum` and, with text, `score_energy`: both from FᵀF/N where that is smaller than F; it is not kept."""
+        """`spectrum` and, with text, `score_energy`; both from FᵀF/N (not kept) if that is smaller than F."""
         support, text = self.support, self.support.text
         energy = None
         if support.is_tall:
@@ -111,7 +111,7 @@ class PrimalObjective(Objective):
         return self._eigenpairs(lambda x: F.T @ (F @ x) / support.total, F), energy
 
     def _eigenpairs(self, apply: Callable[[Array], Array], reference: Array) -> Spectrum:
-        """Of FᵀF/N, or with a metric of RᵀFᵀF R/N."""
+        """Eigenpairs of FᵀF/N, or with a metric of RᵀFᵀF R/N."""
         metric, dim = self.support.metric, self.support.dim
         if metric is None:
             return leading_eigenpairs(apply, reference, dim)
@@ -159,7 +159,7 @@ class PrimalObjective(Objective):
         return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
 
     def over_images(self, asked: Pass) -> tuple[list[Share], Array | None]:
-        """One pass: what the workers' images add up to, and the sum that is the gradient of W, if it is asked for."""
+        """One pass: the sums over each worker's images, and the gradient of W if asked for."""
         shares = self.team.map(lambda worker: self._share(asked, worker))
         if not asked.gradient:
             return shares, None
@@ -169,7 +169,7 @@ class PrimalObjective(Objective):
         return shares, gradient
 
     def _prepare(self, point: Point, *, w: bool, alpha: bool, spread: bool) -> Pass:
-        """Decide what the workers do; what they share is made here, where there is one thread."""
+        """Decide what the workers do, and make what they share here, in one thread."""
         scores = self._scores if alpha and not w and self.support.n_classes <= self.support.dim else None
         travel = None
         if self._held_at is not None and self._held_at[0] is point:
@@ -187,7 +187,7 @@ class PrimalObjective(Objective):
         )
 
     def _share(self, asked: Pass, worker: int) -> Share:
-        """Go through one worker's images; their part of the gradient of W is left in `_sums`."""
+        """Go through one worker's images; their part of the gradient of W goes to `_sums`."""
         support, intercept = self.support, asked.point.intercept
         xp = backend.namespace(support.F)
         total, part = self._sums[worker], self._parts[worker]
@@ -217,7 +217,7 @@ class PrimalObjective(Objective):
         return Share(loss, bias, kappa, along_text, size)
 
     def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], F: Array, room: Array) -> Array:
-        """Logits of the images `F`, in `room`; those to be held, in a place of their own."""
+        """Logits of the images `F`, in `room`; logits to be kept go to `held`."""
         xp, point = backend.namespace(room), asked.point
         if asked.travel is not None and chunk in asked.held:
             xp.multiply(self._scores[chunk], asked.travel, out=room)
@@ -243,7 +243,7 @@ class PrimalObjective(Objective):
 
     @lazy
     def _scores(self) -> dict[tuple[int, int], Array]:
-        """f_i·t_k of each chunk's images, (n, K); asked for only where they take no more memory than the images."""
+        """f_i·t_k of each chunk's images, (n, K); used only if they take no more memory than the images."""
         text = self._text
         return {(a, b): self.team.matmul(self.support.F[a:b, :], text) for a, b in self._chunks}
 

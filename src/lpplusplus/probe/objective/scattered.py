@@ -1,8 +1,8 @@
-"""The objective on the weights where other processes hold the images, each some of them.
+"""The objective on the weights when other processes hold the images, each a part of them.
 
-Weights go out, (D, K) numbers, and each process sends back what its images add up to: the sum that is the gradient of
-W, as large, and a few numbers per class. No image travels, and nothing stays in the processes between two evaluations:
-one that is lost and started again has forgotten nothing but its images.
+Each process gets the weights, (D, K) numbers, and sends back the sums over its images: the gradient of W, just as
+large, and a few numbers per class. No image travels. The processes keep nothing but images between two evaluations, so
+one that is lost and started again only has to read its images again.
 """
 
 from ..._core import backend

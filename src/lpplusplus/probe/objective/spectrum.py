@@ -29,9 +29,9 @@ class Spectrum(NamedTuple):
     values: Array
     """The min(COUNT + 1, n) largest eigenvalues, descending. The last stands for all that are left out."""
     vectors: Array
-    """(n, min(COUNT, n)), orthonormal; in other coordinates than those of the operator, with `duals`."""
+    """(n, min(COUNT, n)), orthonormal; if there are `duals`, in other coordinates than the operator's."""
     duals: Array | None = None
-    """What a gradient is multiplied with to know its part along each of `vectors`, where that is not the vector."""
+    """Products with these give a gradient's part along each of `vectors`; None if `vectors` themselves do."""
 
     def damp_(self, gradient: Array, strength: Array) -> None:
         """Divide column k of `gradient` by 1 + strength_k λ along each eigenvector, in place.
@@ -60,7 +60,7 @@ def leading_eigenpairs(apply: Callable[[Array], Array], reference: Array, order:
     X = backend.like(_first_block(order), reference, dtype=reference.dtype)
     power = apply(X)
     for _ in range(ROUNDS):
-        # Without the projection AX would look like the first eigenvector only; it is repeated for what rounding left.
+        # Without the projection AX would be close to the first eigenvector only. Done twice because of rounding.
         more, _ = xp.linalg.qr(power - X @ (X.T @ power))
         more -= X @ (X.T @ more)
         basis, product = xp.concat([X, more], axis=1), xp.concat([power, apply(more)], axis=1)

@@ -1,4 +1,4 @@
-"""The labelled images of one task, or of the part of it that a fold leaves."""
+"""The labelled images of one task, or of all its folds but one."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Support:
     n_classes: int
     text: Array | None
     roots: Array | None = None
-    """√ω_i, (N,), where images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
-    weighted sums. Only what the softmax sees, and what comes out of it, has to know."""
+    """√ω_i, (N,), if images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
+    weighted sums. Only the input and output of the softmax have to be corrected."""
     metric: Metric | None = None
-    """What a step is measured in; None for the plain length of weights."""
+    """The metric of the steps; None for the Euclidean one."""
     known_moment: Array | None = None
-    """FᵀF, where it is known already."""
+    """FᵀF, if it is known already."""
 
     @classmethod
     def weighted(
         cls, F: Array | Rows, y: Array, n_classes: int, text: Array | None, weights: Array | None,
         metric: Metric | None = None, moment: Array | None = None,
     ) -> Support:  # fmt: skip
-        """Images `F` that count as often as `weights` say; once each without."""
+        """Images `F` with `weights`; by default 1 each."""
         if weights is None:
             return cls(F, y, n_classes, text, None, metric, moment)
         roots = backend.namespace(F).sqrt(weights)
@@ -68,11 +68,11 @@ class Support:
         return [(low, min(low + height, self.size)) for low in range(0, self.size, height)]
 
     def room(self, height: int) -> Array | None:
-        """Where `read` may put so many rows."""
+        """Memory for `read` to put `height` rows in."""
         return backend.empty(self.F, (height, self.dim)) if isinstance(self.F, Rows) and self.F.copies else None
 
     def read(self, low: int, high: int, room: Array | None) -> Array:
-        """Some of the images; reading into the same room again and again takes no more memory than that."""
+        """Some of the images; reading into the same `room` every time needs no more memory."""
         return self.F.read(slice(low, high), room) if isinstance(self.F, Rows) else self.F[low:high, :]
 
     @property

@@ -44,7 +44,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 
 def to_json(solver: Any) -> Any:
-    """What a file keeps of `solver=`: a name as it is, one of our objects with its parameters, the name of any other.
+    """`solver=` as a file keeps it: a name as it is, one of our objects with its parameters, of others the name only.
 
     >>> to_json(LBFGS(updates=20))
     {'solver': 'lbfgs', 'updates': 20, 'learn_alpha': True, 'memory': 10, 'tolerance': 1e-09}

@@ -31,7 +31,7 @@ class _Moments:
 
 @dataclass(frozen=True)
 class Adam(Solver):
-    """Adam with its authors' constants; `learning_rate=None` is gradient descent's step, which does not suit it."""
+    """Adam with its authors' constants; `learning_rate=None` is gradient descent's step, which does not suit Adam."""
 
     learning_rate: float | None = None
     beta: tuple[float, float] = (0.9, 0.999)

@@ -44,34 +44,34 @@ class Iterate(NamedTuple):
     update: int
     """Updates made so far; 0 is the start."""
     time: float
-    """Length of the path so far in visual steps of 1/γ_w, which makes solvers comparable; NaN where it has none."""
+    """Time so far, in steps of 1/γ_w on W, to compare solvers; NaN if the solver has no such steps."""
     loss: float
     """Loss of the support at `point`."""
     point: Point
 
 
 Observer = Callable[[Iterate], bool]
-"""Is shown every iterate; returns True to stop the solver there."""
+"""Called with every iterate; returns True to stop the solver there."""
 
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of the package's solvers. Its fields are its parameters: what it takes, and their defaults.
+    """Base of the package's solvers. Its fields are its parameters, with their defaults.
 
     A solver from outside need not derive from this class: `LPPlusPlus(solver=...)` takes any object with
-    `run(objective, point, observer)`, and reads `coordinates` and `learn_alpha` where it has them.
+    `run(objective, point, observer)`, and reads its `coordinates` and `learn_alpha` if there are any.
     """
 
     updates: int | None = None
-    """Budget; None for 300, or for what suits the task where a solver has a rule for it."""
+    """Budget; None for 300, or for the solver's own rule if it has one."""
     learn_alpha: bool = field(default=True, kw_only=True)
     """Whether the text weights move."""
 
     coordinates: ClassVar[str] = "weights"
-    """"any" if the iterates are the same classifiers in all coordinates, which lets small tasks run in the span of
-    their support; "weights" if the solver needs the weights themselves."""
+    """"any" if the iterates are the same classifiers in all coordinates: then small tasks run in the span of their
+    support. "weights" if the solver needs the weights themselves."""
     far_apart: ClassVar[bool] = False
-    """Whether its iterates are so far apart that a few without gain are a reason to stop."""
+    """Whether its steps are so long that a few without progress are a reason to stop."""
 
     def __post_init__(self) -> None:
         values = vars(self)
@@ -93,7 +93,7 @@ class Solver(ABC):
 
     @property
     def moves_alpha(self) -> bool:
-        """Whether α moves: not where it is fixed, nor by a cycle without steps on it."""
+        """Whether α moves: not if it is fixed, nor if the cycle has no steps on it."""
         return bool(self.learn_alpha and getattr(self, "cycle", (1, 1))[1] > 0)
 
     def for_task(self, shots: int, *, held_out: bool, direct: bool) -> "Self":
@@ -104,7 +104,7 @@ class Solver(ABC):
         return self
 
     def until(self, time: float) -> "Self | None":
-        """This solver with its end at `time`, where it can go there directly; else None."""
+        """This solver, ending at `time`; None if it cannot go there directly."""
         return None
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Solver(ABC):
 
 
 def check_certified(taus: list[str], learning_rate: Any) -> None:
-    """Raise where something else than the certified constants would set the steps."""
+    """Raise if something other than the certified constants would set the steps."""
     if taus:
         raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
     if learning_rate is not None:

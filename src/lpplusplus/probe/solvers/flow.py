@@ -25,7 +25,7 @@ from ..objective import Evaluation, Objective, Point
 from .base import LPP_UPDATES, Iterate, Observer, Solver
 
 FAR_UPDATES = 120_000
-"""Budget where held-out loss decides when to stop."""
+"""Budget if held-out loss decides when to stop."""
 LPP_TIME = LPP_UPDATES * 10 / 11
 """The time at which LP++ itself stops: its 300 updates without those on α."""
 EARLY_STEPS = 6
@@ -37,7 +37,7 @@ DAMPING_EARLY = 1.5
 DAMPING_LATE = 6.0
 """c from `LPP_TIME` on."""
 LATE_STEPS = 8
-"""Where only the end of the path is wanted, it keeps these last time points, and every other one of those before."""
+"""If only the end of the path is needed: keep this many last time points, and every second one before them."""
 SMALLEST_STEP = 2.0**-30
 """Fraction of a planned step below which a rising loss is rounding and not curvature."""
 
@@ -45,7 +45,7 @@ SMALLEST_STEP = 2.0**-30
 def times(end: float, *, direct: bool = False) -> tuple[float, ...]:
     """Geometric time points up to `end`; all but the last are the same for every `end`.
 
-    `direct` is for a path of which only the end is wanted: a long one may then start with longer steps, because later
+    `direct` is for a path of which only the end is needed: a long one may then start with longer steps, because later
     steps correct their error.
 
     >>> [round(t, 1) for t in times(LPP_TIME)]
@@ -80,7 +80,7 @@ class Flow(Solver):
     tau_w: float = 1.0
     tau_alpha: float = 16.0
     direct: bool = False
-    """Whether only the end of the path is wanted; see `times`."""
+    """Whether only the end of the path is needed; see `times`."""
     end_time: float | None = None
     """Time to stop at, in steps of 1/γ_w; None for the time that `updates` reach."""
 
@@ -97,7 +97,7 @@ class Flow(Solver):
         return len(times(self.end, direct=self.direct))
 
     def for_task(self, shots: int, *, held_out: bool, direct: bool) -> Flow:
-        """With a budget and time points that suit the task, where they are not given.
+        """With a budget and time points that suit the task, if they are not given.
 
         Held-out loss tells when to stop, so the budget may then be large. Without it the flow goes LP++'s 300 updates
         per shot: with more examples there is more to learn before the probe overfits (docs/explanation/flow.md).
@@ -153,13 +153,13 @@ class Flow(Solver):
                     objective.retreat(point, before)
                     h /= 2
                     if h < SMALLEST_STEP * whole:
-                        h = whole  # Only rounding is left to move on: stand still.
+                        h = whole  # What is left is rounding: do not move.
                         there = look(not last)
                         break
                     move(look(True), h)
                     there = look(True)
                 if there.loss > here.loss - noise:
-                    h = whole  # What is left to gain until then is rounding, too: stand still.
+                    h = whole  # The rest of this step would gain no more than rounding: do not move.
                 now = target if h == whole else now + h
                 here = there
             if observer(Iterate(update, target, here.loss, point)):
@@ -167,6 +167,6 @@ class Flow(Solver):
 
 
 def _rounding(point: Point, loss: float) -> float:
-    """Difference between two losses that can be rounding alone."""
+    """Largest difference between two losses that may be rounding."""
     xp = backend.namespace(point.v)
     return 8 * float(xp.finfo(point.v.dtype).eps) * (1 + abs(loss))

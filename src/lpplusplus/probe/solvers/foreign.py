@@ -23,7 +23,7 @@ class Foreign(Solver):
 
 @dataclass(frozen=True)
 class NotSaved:
-    """In a classifier that was loaded: a solver from outside the package, of which the file has the name only."""
+    """In a loaded classifier: a solver from outside the package. The file has only its name."""
 
     name: str
 

@@ -8,7 +8,7 @@ from .base import Iterate, Observer, Solver
 
 
 def lipschitz_step(objective: Objective, *, tau_w: float, tau_alpha: float, learn_alpha: bool) -> float:
-    """1/γ with the γ of eq. 12; that of W alone where α does not move."""
+    """1/γ with the γ of eq. 12, or with γ_w if α does not move."""
     if not learn_alpha:
         return float(step_size(gamma_w(objective, tau_w)))
     return float(step_size(gamma_global(objective, tau_w=tau_w, tau_alpha=tau_alpha)))

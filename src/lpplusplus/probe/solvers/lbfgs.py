@@ -1,7 +1,7 @@
 """SciPy's L-BFGS on all blocks, for the paper's comparison of optimisers.
 
-It reaches a low loss in few evaluations, and a lower accuracy than slower solvers: with a few examples per class, which
-path leads to a loss matters as much as the loss.
+It reaches a low loss in few evaluations, but a lower accuracy than slower solvers: with a few examples per class, the
+path to a loss matters as much as the loss itself.
 """
 
 from dataclasses import dataclass
