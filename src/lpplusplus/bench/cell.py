@@ -1,4 +1,4 @@
-"""A cell of the benchmark: one method on one task, in words that say it completely."""
+"""A cell of the benchmark: a complete description of one method on one task."""
 
 import hashlib
 from dataclasses import asdict, dataclass, field
@@ -18,13 +18,13 @@ class Cell:
     backbone
         The encoder's spec, or the name of its features in a feature file.
     method
-        As the plan names it; tables have a row for each name.
+        Its name in the plan; tables have a row for each name.
     shots, seed
         Which task.
     estimator
         Class of `lpplusplus`, such as "LPPlusPlus", or an import path with a digest of its file, "mypackage:Mine@3f…".
     parameters
-        Of the estimator.
+        Parameters of the estimator.
     validation
         Whether the method is given the validation images.
     protocol

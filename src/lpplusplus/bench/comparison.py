@@ -53,7 +53,7 @@ def draw_tasks(
     validation
         Validation images per class: "none", "paper" (as many as shots) or "coop" (at most 4).
     name
-        Of the data; with another name, other images are drawn.
+        Name of the data; another name gives other draws.
     """
     y = np.asarray(y)
     classes, labels = np.unique(y, return_inverse=True)
@@ -80,7 +80,7 @@ def draw_tasks(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; printed, a table of the mean test accuracy in % and its standard error over draws."""
+    """The result of `compare`. Printed, it is a table of mean test accuracy in % with its standard error over draws."""
 
     rows: list[Row]
     """One for each method and task, as in the results of `lpp bench`."""
@@ -114,11 +114,11 @@ def compare(
     Parameters
     ----------
     methods
-        Any classifiers, by the names that the table has: `FewShotClassifier`s or scikit-learn's. They are cloned. Those
-        with a `random_state` get the task's seed. One that is no `FewShotClassifier` is given the mean of an image's
-        views, and of `text`, `classes` and validation images what its `fit` has parameters for.
+        Any classifiers, by their names in the table: `FewShotClassifier`s or scikit-learn's. They are cloned. Those
+        with a `random_state` get the task's seed. One that is no `FewShotClassifier` gets the mean of an image's views;
+        it gets `text`, `classes` and validation images only if its `fit` has parameters for them.
     tasks
-        From `draw_tasks`, or pairs of `DatasetLoader.load`.
+        From `draw_tasks`, or pairs from `DatasetLoader.load`.
     validation
         Whether methods get the validation images that the tasks have.
     n_jobs

@@ -18,15 +18,15 @@ class EmbeddedDataset:
     Attributes
     ----------
     parts
-        By split, with `classes`, `names` and `text`. `labels` are positions in `classes`; `positions` are those of the
-        images in their split, ascending.
+        Embeddings by split, with `classes`, `names` and `text`. `labels` are positions in `classes`; `positions` are
+        those of the images in their split, ascending.
     encode_seconds
-        Time for embedding the images; None where features came from a file.
+        Time for embedding the images; None if features came from a file.
     columns
         For a shift, such as ImageNet-A: positions of its classes among its parent's. Every task is then tested on all
         images of `parts["test"]`, which are the shift's; the other parts are the parent's.
     encoder
-        For prompt learners; None to open it by the name that the cell has.
+        Encoder for prompt learners; None to open it by its name in the cell.
     """
 
     parts: Mapping[str, Embeddings]
@@ -35,7 +35,7 @@ class EmbeddedDataset:
     encoder: Encoder | None = None
 
     def task(self, draw: Draw) -> dict[str, Embeddings]:
-        """The images of a draw: "support", "test" and, where it has them, "validation"."""
+        """The images of a draw: "support", "test" and, if there are any, "validation"."""
         found = {}
         for purpose, source in draw.sources.items():
             if purpose == "test" and self.columns is not None:

@@ -55,9 +55,9 @@ def draw_task(
     Parameters
     ----------
     name
-        Of the data set. Another name gives another draw.
+        Name of the data set. Another name gives another draw.
     labels_train
-        (n,) class of each training image, from 0; with a pool, of each image of the pool.
+        (n,) class of each training image, from 0; with a pool, classes of all its images.
     labels_val
         (m,) class of each validation image. Without them, validation images are drawn from the training images that
         are not in the support.
@@ -68,7 +68,7 @@ def draw_task(
     n_test
         Number of test images; all of them are taken. None with a pool.
     pool
-        Whether all images are one pool: those in neither support nor validation are the test images.
+        Whether all images are one pool: the test images are then those in neither support nor validation.
     validation, shortage
         Policies; see `Draw`.
     classes
@@ -88,7 +88,7 @@ def draw_task(
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
     groups, *val_groups = _by_class(labels, classes, name)
     wanted = int({"paper": shots, "coop": min(shots, 4), "none": 0}[validation])
-    # int: the numbers of supports are beyond what numpy's integers hold.
+    # int, because the number of supports can be larger than any numpy integer.
     request = _Request(name, int(shots), int(seed), shortage)
     if generator == WHURS19_TABLE:
         if not pool or validation != "paper":
@@ -177,7 +177,7 @@ def _by_class(parts: Sequence[Positions], classes: int | None, name: str) -> lis
 
 
 def _without(groups: Sequence[Positions], *taken: Sequence[Positions]) -> list[Positions]:
-    """The images of each class that are not taken; `groups` must have all images."""
+    """The images of each class in `groups` that are not in `taken`; `groups` must have all images."""
     free = np.ones(sum(map(len, groups)), bool)
     for rows in taken:
         free[np.concatenate(rows)] = False

@@ -1,6 +1,6 @@
-"""A draw: which images of a data set a task learns from, selects on and tests on, and its JSON form.
+"""A draw: which images of a data set a task uses for training, validation and test, and its JSON form.
 
-`draw_task` makes one. A `Draw` in which one image has two purposes cannot be made.
+`draw_task` makes one. A `Draw` that uses one image for two purposes is refused.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "validation_source": get_args(ValidationSource),
     "test_source": get_args(TestSource),
 }
-"""Fields of a `Draw` that have one of a few words. The first one is the default of a plan."""
+"""Fields of a `Draw` with a fixed set of values. The first value is the default of a plan."""
 
 
 class DrawError(BriefError, ValueError):
@@ -61,8 +61,8 @@ class Draw:
         For a class with fewer images than wanted. "fewer": take all it has. "repeat": draw with replacement, as the
         released LP++ does. "error": refuse.
     validation_source
-        The split that `validation` are positions in: "val"; "train" where there is no such split, and then none of
-        them is in the support; "pool"; or "none".
+        The split that `validation` are positions in: "val"; "train" if there is no such split (then none of them is in
+        the support); "pool"; or "none".
     test_source
         The split that `test` are positions in: "test" or "pool". `support` are positions in "train" or "pool".
     labels_digest
@@ -125,7 +125,7 @@ class Draw:
 
     @classmethod
     def from_dict(cls, saved: Any) -> "Draw":
-        """A draw that `as_dict` wrote.
+        """A draw from what `as_dict` returned.
 
         Raises
         ------
@@ -214,7 +214,7 @@ def labels_of(data: Splits[Any]) -> tuple[Positions, Positions | None, int | Non
 
 
 def check_request(name: Any, shots: Any, seed: Any, **words: Any) -> None:
-    """Raise `DrawError` for what cannot be asked of any data set; `words` are checked by `WORDS`."""
+    """Raise `DrawError` for values that are wrong for every data set; `words` are checked by `WORDS`."""
     if not isinstance(name, str) or not name:
         raise DrawError(f"the data set's name must be text, got {name!r}.")
     for what, value, least in (("shots", shots, 1), ("seed", seed, 0)):

@@ -14,14 +14,14 @@ from sklearn.base import BaseEstimator
 from .._core.registry import method
 
 DIGITS = 12
-"""Of the digest behind the name of an estimator of your own."""
+"""Digits of the digest behind the name of an estimator of your own."""
 
 
 def named(estimator: str, folder: Path | None = None) -> str:
-    """The estimator as cells name it: one of your own with a digest of the file that defines it.
+    """The estimator's name in cells: one of your own has a digest of its source file behind it.
 
-    Results of a cell are those of that file; when it changes, the cell runs again. The name is imported, which runs the
-    module. Modules are found as Python finds them, and last in `folder`, that of the plan.
+    So when the file changes, the cells run again. The name is imported, which runs the module. Modules are searched
+    where Python searches, and last in `folder`, the folder of the plan.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def named(estimator: str, folder: Path | None = None) -> str:
 
 
 def find(estimator: str) -> Any:
-    """What makes the estimator: its class, or a function that returns one; None if the package has no such method."""
+    """The class of the estimator, or a function that returns one; None if the package has no such method."""
     return _imported(estimator.partition("@")[0]) if ":" in estimator else method(estimator)
 
 
@@ -69,7 +69,7 @@ def make(estimator: str, parameters: Mapping[str, Any], encoder: str = "") -> Ba
 
 
 def source_digest(kind: Any) -> str:
-    """A short digest of the file that defines a class or function; of its name where it has no file."""
+    """A short digest of the file that defines a class or function; of its name if there is no file."""
     try:
         source = Path(inspect.getsourcefile(kind) or "").read_bytes()
     except (OSError, TypeError):

@@ -10,7 +10,7 @@ from .._core.softmax import softmax
 
 
 def accepted(model: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Text, classes and validation images, as far as `fit` has parameters for them."""
+    """Those of text, classes and validation images that `fit` has parameters for."""
     taken = inspect.signature(model.fit).parameters
     return {name: value for name, value in offered.items() if name in taken and value is not None}
 
@@ -18,8 +18,8 @@ def accepted(model: Any, offered: dict[str, Any]) -> dict[str, Any]:
 def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float64]:
     """Probabilities in the order of `classes`, 0 for a class that the model has not seen.
 
-    From `predict_proba`; without it the softmax of `decision_function`; without both, 1 for the answer. The answer is
-    what `predict` says: where another class has a higher probability, or the same, it is given that one's and a bit.
+    From `predict_proba`; without it the softmax of `decision_function`; without both, 1 for the answer of `predict`. If
+    another class is at least as likely as this answer, the answer gets slightly more than that probability.
     """
     place = {label: k for k, label in enumerate(classes)}
     rows, answers = np.arange(len(X)), [place[str(label)] for label in model.predict(X)]

@@ -45,8 +45,8 @@ class DatasetLoader:
     catalogs
         Further catalogs.
     encoders
-        Encoders of your own, by the names that the plan gives them. With several workers they must be picklable. Other
-        encoders are opened by name.
+        Encoders of your own, by their names in the plan. With several workers they must be picklable. Other encoders
+        are opened by name.
     """
 
     root: Path | None
@@ -65,11 +65,11 @@ class DatasetLoader:
         plan
             Which tasks.
         name
-            Of the data set.
+            Name of the data set.
         encoder
-            As the plan names it.
+            Its name in the plan.
         tell
-            Told what is being done, now and then.
+            Called with a message now and then.
         places
             Whether to embed the places of each image, too, which PLOT needs.
         """
@@ -92,12 +92,12 @@ class DatasetLoader:
                 parts |= self._embed(shift, {"test": np.arange(len(shift.part("test")))}, opened, 0, tell)[0]
         if plan.duplicates == "refuse":
             _refuse_copies(data, parts)
-        # Paths and hashes have served; all that is left goes to every worker.
+        # Paths and hashes are no longer needed; everything else goes to every worker.
         parts = {split: replace(part, paths=(), hashes=None) for split, part in parts.items()}
         return EmbeddedDataset(parts, seconds, columns, self.encoders.get(encoder)), draws
 
     def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None, str]:
-        """A data set; for a shift, its parent, and the shift itself for the test images. And the data set's folder."""
+        """A data set and its folder. For a shift: its parent, and the shift itself for the test images."""
         entries = with_parents(catalog(*self.catalogs) | dict(plan.declared))
         if name == DEMO.name and name not in entries:
             return demo_splits(self.cache, tell), None, ""
@@ -119,7 +119,7 @@ class DatasetLoader:
     def _embed(
         self, data: ImageSplits, used: Mapping[str, NDArray[np.intp]], encoder: Encoder, views: int, tell: Tell
     ) -> tuple[dict[str, Embeddings], float | None]:
-        """Embeddings of the used images of each split, from the feature store where it has them; and the time."""
+        """Embeddings of the used images of each split, if possible from the feature store; and the time it took."""
         folder = self.cache / data.name / encoder.fingerprint[-16:]
         folder.mkdir(parents=True, exist_ok=True)
         start = time.perf_counter()
@@ -144,7 +144,7 @@ class DatasetLoader:
 
 
 def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Draws:
-    """All tasks of a plan: drawn, or from a file after checking that they are of these images."""
+    """All tasks of a plan: drawn, or from a file, which is checked against these images."""
     tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.tasks + 1)]
     if plan.generator == TWO_STAGE:
         if not isinstance(data, ImageSplits) or root is None or not folder:
@@ -171,7 +171,7 @@ def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Dra
 
 
 def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:
-    """Positions of the images that any of the tasks uses, by split; of 1.3 million, perhaps a tenth."""
+    """Positions of the images that any of the tasks uses, by split; of 1.3 million this may be a tenth."""
     used: dict[str, list[NDArray[np.intp]]] = {}
     for draw in draws.values():
         for purpose, source in draw.sources.items():
@@ -181,10 +181,10 @@ def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:
 
 
 def _refuse_copies(data: Splits[Any], parts: Mapping[str, Embeddings]) -> None:
-    """Raise `OverlapError` where an image is in two splits.
+    """Raise `OverlapError` if an image is in two splits.
 
-    Images are the same if the bytes of their files are, whatever their names, or their embeddings. Bytes alone would
-    miss an image that was saved again; embeddings alone, whose last bits may depend on the batch, some of the copies.
+    Two images are the same if their files have the same bytes, or if their embeddings are equal. Bytes alone would miss
+    an image that was saved again. Embeddings alone would miss some copies: their last bits may depend on the batch.
     """
     shown = {split: part.paths or [f"row {row}" for row in range(len(part))] for split, part in parts.items()}
     hashes = {split: part.hashes for split, part in parts.items() if part.hashes is not None}

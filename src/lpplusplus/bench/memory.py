@@ -7,15 +7,14 @@ from typing import Any
 
 
 class PeakMemory:
-    """Highest resident memory inside a `with` block, less the resident memory before it.
+    """Highest resident memory inside a `with` block, minus the resident memory before it.
 
-    Memory that was freed before the block is first given back to the system, so that it counts if the block takes it
-    again.
+    Memory that was freed earlier is given back to the system first. So it counts if the block takes it again.
 
     Attributes
     ----------
     mib
-        In MiB, set at the end of the block; None on systems other than Linux, which do not tell.
+        In MiB, set at the end of the block; None on systems other than Linux, where it is not known.
 
     Examples
     --------
@@ -29,7 +28,7 @@ class PeakMemory:
     _before: float | None = None
 
     def __enter__(self) -> "PeakMemory":
-        gc.collect(1)  # Not all generations, which takes longer than many a fit.
+        gc.collect(1)  # Not all generations: that takes longer than a short fit.
         try:
             ctypes.CDLL(None).malloc_trim(0)
             Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak is what is resident now.

@@ -1,4 +1,4 @@
-"""Images with their places, for the one method that looks at those: PLOT."""
+"""Images with their places, for the only method that uses places: PLOT."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

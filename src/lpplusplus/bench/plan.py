@@ -57,7 +57,7 @@ else:
 
 
 NO_VALIDATION = ", no validation"
-"""Behind the name of a method or a group: without the validation images."""
+"""Suffix of the name of a method or a group that gets no validation images."""
 
 
 class PlanError(BriefError, ValueError):
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """How tasks are drawn. Keys that came later are left out at their defaults: old cells stay the same."""
+        """How tasks are drawn. Newer keys are left out if they have their defaults, so that old cells stay the same."""
         keys = ("validation", "shortage", "generator", "views")
         found: dict[str, Any] = {key: getattr(self, key) for key in keys}
         if self.draws:
@@ -108,7 +108,7 @@ class Plan:
         """All cells of one data set and encoder, task by task, so that tables fill evenly."""
         protocol = self.protocol
         if dataset in self.declared:
-            # With other templates, prompt or reader it is another data set, whatever its name.
+            # With other templates, prompt or reader it is another data set, even under the same name.
             protocol["data"] = self.declared[dataset].digest
         for seed, shots, method in product(range(1, self.tasks + 1), self.shots, self.methods):
             validation = method.validation and self.validation != "none"
@@ -121,7 +121,7 @@ class Plan:
             yield from self.cells(dataset, encoder)
 
     def with_catalogs(self, files: Iterable[str | os.PathLike[str]]) -> Plan:
-        """The plan with the data sets of a user's own catalogs; those that it describes itself come first."""
+        """The plan with the data sets of a user's own catalogs; its own descriptions take precedence."""
         shipped = catalog()
         theirs = {name: entry for name, entry in catalog(*files).items() if name not in shipped}
         return replace(self, declared=theirs | dict(self.declared))
@@ -232,7 +232,7 @@ def _is_whole(value: Any, low: int) -> bool:
 
 
 def _draws(content: Mapping[str, Any], where: str) -> str:
-    """Path of the file of draws, which is relative to the plan's."""
+    """Path of the file of draws, relative to the plan's file."""
     if "draws" not in content:
         return ""
     path = Path(where).parent / str(content["draws"])
@@ -288,7 +288,7 @@ def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
 
 
 def _made(method: Method, where: str) -> Method:
-    """A method of the plan's own, refused now and not when its first cell runs if it cannot be made."""
+    """A method of the plan's own. If it cannot be made, it is refused now, not when its first cell runs."""
     try:
         found = replace(method, estimator=named(method.estimator, Path(where).parent))
         make(found.estimator, found.parameters)

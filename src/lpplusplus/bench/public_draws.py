@@ -24,14 +24,14 @@ FOLDER = "split_fewshot"
 
 
 def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed: int, validation: Validation) -> Draw:
-    """The task of some shots and a seed, checked against the images and labels that the data set has here.
+    """The task with these shots and seed, checked against the data set's images and labels.
 
     Parameters
     ----------
     data
         The data set, with CoOp's splits.
     root, folder
-        Folder of all data sets, and that of this one below it.
+        Folder of all data sets, and the folder of this one inside it.
     shots, seed, validation
         Which task; `validation` is "coop" or "none".
     """

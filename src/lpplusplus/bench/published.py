@@ -17,13 +17,13 @@ import numpy as np
 _CONTENT: dict[str, Any] = json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
 
 AVERAGE = "average"
-"""In place of a data set: the mean over the paper's eleven."""
+"""Instead of a data set: the mean over the paper's eleven."""
 
 DEVIATION_REMARK: str = _CONTENT["sources"]["paper"]["deviation"]
-"""What the ± of the published tables is, in words."""
+"""Explains the ± of the published tables."""
 
 COST_REMARK: str = _CONTENT["cost"]["note"]
-"""What their times are, in words."""
+"""Explains the times of the published tables."""
 
 RANDOM_START: tuple[float, float] = tuple(_CONTENT["random_start_accuracy"])
 """Published accuracies of a random start before any update: lowest and highest over the numbers of shots."""
@@ -42,7 +42,7 @@ OPTIMISERS = _NAMES["optimisers"]
 """Rows of the table of optimisers; with `STANDARD_LOSS` at the end of their name, on the loss without text."""
 
 STARTS = _NAMES["starts"]
-"""Rows of the table of starts: classifiers before any update. "Tip-Adapter" is that of α = β = 1."""
+"""Rows of the table of starts: classifiers before any update. "Tip-Adapter" is the one with α = β = 1."""
 
 CYCLES = _NAMES["cycles"]
 """Rows of the table of block cycles: steps on W and on α in turn, or on both at once."""
@@ -58,7 +58,7 @@ class Published:
 
     mean: float
     deviation: float | None
-    """Half width of a 95 % interval (for averages the root mean square of the sets'); None where none is given."""
+    """Half width of a 95 % interval (for averages, the root mean square over the sets); None if not given."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Erratum:
     shots: int
     what: str
     field: str = ""
-    """"mean" or "deviation" where it can be recomputed from the sets."""
+    """"mean" or "deviation" if it can be recomputed from the sets."""
     recomputed: float | None = None
 
 

@@ -1,7 +1,7 @@
 """The results of a benchmark: one SQLite file with a row for each cell. Rows are never changed.
 
-A row is written as soon as it is there, so a killed run loses at most the cells under way. Several processes
-may share a file: cells are claimed before they are run, and the claims of a process that has ended are taken over.
+A row is written as soon as its cell has ended, so a killed run loses only the cells that were running. Several
+processes may share a file: cells are claimed before they are run, and claims of a process that has ended are void.
 """
 
 import json
@@ -59,9 +59,9 @@ class Row:
     """Time of the fit with any search, on embeddings."""
     predict_seconds: float | None = None
     encode_seconds: float | None = None
-    """Time for embedding the images of the data set; None where features came from a file."""
+    """Time for embedding the images of the data set; None if features came from a file."""
     peak_mib: float | None = None
-    """Memory that the fit took at most, beyond what was in use before; None where the system does not tell."""
+    """Peak memory of the fit, minus what was in use before; None if the system does not tell."""
     selection: str = ""
     """What the method selected and how, such as "update by validation"."""
     chosen: float | None = None
@@ -112,7 +112,7 @@ class Results:
             raise ResultsError(f"{self.path} has format {found}, this lpplusplus reads {FORMAT}: upgrade lpplusplus.")
 
     def rows(self, *, failed: bool = False) -> list[Row]:
-        """All successes, in the order they were written; with `failed`, the last failure of each cell without one."""
+        """All successes, in the order they were written; with `failed`, the last failure of each unsuccessful cell."""
         with self._connect() as database:
             found = database.execute("SELECT cell, status, row FROM results ORDER BY rowid").fetchall()
         if not failed:
@@ -147,7 +147,7 @@ class Results:
     def add(self, *rows: Row) -> None:
         """Write rows, all of them or none, and give up our claims of their cells.
 
-        The second success of a cell is not kept.
+        A second success of a cell is not written.
         """
         with self._connect() as database:
             database.execute("BEGIN IMMEDIATE")
@@ -213,7 +213,7 @@ class Results:
             database.execute("PRAGMA synchronous = FULL")
             with database:
                 yield database
-        except sqlite3.OperationalError as error:  # The disk is full, say; it names no file.
+        except sqlite3.OperationalError as error:  # For example, the disk is full; the error names no file.
             raise ResultsError(f"{self.path}: {error}.") from error
         except sqlite3.IntegrityError:
             raise

@@ -1,4 +1,4 @@
-"""Running one cell: fit on the support and validation images; only then predict the test images, once."""
+"""Running one cell: fit on the support and validation images, then predict the test images, once."""
 
 import hashlib
 import time
@@ -30,9 +30,9 @@ from .results import Row
 from .time_limit import time_limit
 
 CODE = "code of lpplusplus"
-"""Among `versions`, and so in a row: the digest of our methods' code."""
+"""Key in `versions`, and so in a row, of the digest of our methods' code."""
 CURVES_OF_SEED = 1
-"""Histories are kept for one seed, to plot; those of all seeds would be the bulk of the file."""
+"""Histories are kept for this seed only, for plots; those of all seeds would be most of the file."""
 
 
 def run_cell(
@@ -45,7 +45,7 @@ def run_cell(
 ) -> Row:
     """Fit, measure and test a method; a failure becomes a row with its traceback.
 
-    `model` is the estimator, where it is not to be made from what the cell says. After `limit` seconds it is a failure.
+    `model` is the estimator; by default it is made from the cell. After `limit` seconds the cell fails.
     """
     about: dict[str, Any] = {"draw": draw.sha256, "versions": versions()}
     try:
@@ -113,7 +113,7 @@ def _chances(
 ) -> NDArray[Any]:
     """Probabilities of the classes that test images can have.
 
-    From the scores of these classes alone: next to the other classes, all their probabilities may be 0.
+    They come from the scores of these classes alone: among all classes, their probabilities may all be 0.
     """
     if not isinstance(model, FewShotClassifier):
         found = chances(model, test.rows, classes)
@@ -121,7 +121,7 @@ def _chances(
     if columns is None:
         return np.asarray(model.predict_proba(test.rows))
     scores = np.asarray(model.decision_function(test.rows))
-    if scores.ndim == 1:  # Of two classes, the second's score less the first's.
+    if scores.ndim == 1:  # Two classes: the second's score minus the first's.
         scores = np.stack([np.zeros_like(scores), scores], axis=1)
     z = np.ascontiguousarray(scores[:, columns])
     softmax(z, out=z)
@@ -129,7 +129,7 @@ def _chances(
 
 
 def warm_up(estimators: set[str]) -> None:
-    """Load what these estimators need; then wait, so that each worker gets one such call."""
+    """Load what these estimators need; then wait, so that each worker gets one of these calls."""
     if any(getattr(find(name), "needs_torch", False) for name in estimators) and find_spec("torch") is not None:
         _warm_up_torch("the benchmark")
     time.sleep(0.5)
@@ -137,13 +137,13 @@ def warm_up(estimators: set[str]) -> None:
 
 @cache
 def _opened(encoder: str) -> Encoder:
-    """An encoder, opened once in each process: that is not the method's time either."""
+    """An encoder, opened once in each process: this is not part of the method's time."""
     return open_encoder(encoder)
 
 
 @cache
 def _warm_up_torch(method: str) -> None:
-    """Import torch and what its first training loads: this takes seconds that are not the method's."""
+    """Import torch and what its first training loads: these seconds are not part of the method's time."""
     torch = require_torch(method)
     leaf = torch.zeros(2, requires_grad=True)
     for optimiser in (torch.optim.AdamW([leaf], lr=0.1), torch.optim.SGD([leaf], lr=0.1, momentum=0.9)):
@@ -195,7 +195,7 @@ def versions() -> dict[str, str]:
 
 
 def _code() -> str:
-    """A digest of the rooms that a method's answers depend on: they may change while the version does not."""
+    """A digest of the source that a method's answers depend on: it may change while the version does not."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for room in ("_core", "methods", "probe"):
         for file in sorted((package / room).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Running a plan: every cell that is missing, in parallel, one thread each. Stopped at any moment, it goes on."""
+"""Running a plan: every missing cell, in parallel, one thread each. It may be stopped at any time and run again."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ from .results import STALE_SECONDS, Results, Row
 from .run_cell import needs_places, run_cell, versions, warm_up
 
 CellProgress: TypeAlias = Callable[[int, int, str], object]
-"""Called with the number of cells that are done, the number of all cells, and what is being done."""
+"""Called with the number of finished cells, the number of all cells, and a message."""
 
 
 Job: TypeAlias = tuple[Cell, Draw, float | None]
@@ -42,18 +42,18 @@ class Workers(Protocol):
     count: int
 
     def start(self) -> None:
-        """Start what takes time, once, and let it load what the methods need, while data are being read."""
+        """Start the workers, once, and let them load what the methods need, while data are being read."""
 
     def wait(self) -> None:
-        """Return when that has started."""
+        """Return when the workers have started."""
 
     def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
-        """Run cells of one data set; as soon as some have ended, their rows."""
+        """Run cells of one data set; yields rows as soon as some cells have ended."""
 
 
 @dataclass
 class RunSummary:
-    """How many cells the plan has, how many were done already, were run now and failed; and where the time went."""
+    """How many cells the plan has, had already, ran now and failed; and how the time was spent."""
 
     cells: int
     already: int = 0
@@ -68,7 +68,7 @@ class RunSummary:
 
     @property
     def overhead(self) -> float | None:
-        """The workers' time outside the methods as a part of the time inside; None when nothing was run."""
+        """The workers' time outside the methods, divided by the time inside; None if nothing was run."""
         if not self.method_seconds:
             return None
         return (self.seconds - self.preparation_seconds) * self.workers / self.method_seconds - 1
@@ -136,7 +136,7 @@ def run_plan(
 
 
 def check_packages(plan: Plan) -> None:
-    """Refuse a plan whose methods need torch where it is not installed: before anything is embedded, not after."""
+    """Refuse a plan whose methods need torch if it is not installed, before anything is embedded."""
     training = [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
     if training and find_spec("torch") is None:
         raise ValueError(
@@ -153,7 +153,7 @@ def _load(
     tell: Callable[[str], None],
     places: bool,
 ) -> tuple[EmbeddedDataset, Draws] | str:
-    """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be had."""
+    """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be loaded."""
     try:
         data, draws = loader.load(plan, missing[0].dataset, missing[0].backbone, tell, places=places)
     except Exception:
@@ -181,7 +181,7 @@ def _rows(
     claimed: list[Cell] = []
 
     def jobs() -> Iterator[Job]:
-        for low in range(0, len(missing), workers.count):  # Together: a transaction waits for the disk.
+        for low in range(0, len(missing), workers.count):  # Claim several at once: a transaction waits for the disk.
             free = results.claim(missing[low : low + workers.count])
             claimed.extend(free)
             for cell in free:
@@ -228,7 +228,7 @@ class LocalWorkers:
 
 
 def _end_with(parent: int) -> None:
-    """In a worker, before its first cell: end when the process that started it has ended. Windows cannot tell."""
+    """In a worker, before its first cell: end when the process that started it has ended. Not on Windows."""
     if os.name == "posix":
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

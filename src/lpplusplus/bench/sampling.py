@@ -1,4 +1,4 @@
-"""How images are chosen, so that anyone can choose the same: the generator "lpplusplus-1".
+"""How images are chosen, so that anyone can repeat the choice: the generator "lpplusplus-1".
 
 **Numbers.** `stream(*names)` is numpy's PCG64, seeded through `SeedSequence` with the SHA-256 of "lpplusplus-1" and the
 names, joined by null characters, read as one big-endian number. Only its raw 64-bit output is used, which numpy
@@ -9,7 +9,7 @@ smallest numbers are chosen.
 
 **Supports that differ.** Independent choices could give one support twice. Instead, all M possible supports are
 numbered, and a permutation of the numbers (a Feistel network over SHAKE-256, keyed by the data set's name and the
-shots) says which support a seed gets: the first M seeds get each support once. Where M is beyond 2^64, only the first
+shots) says which support a seed gets: the first M seeds get each support once. If M is above 2^64, only the first
 classes, as many as it takes to reach 2^64 combinations, are chosen by number; the others are chosen by a stream.
 """
 
@@ -25,7 +25,7 @@ GENERATOR = "lpplusplus-1"
 ENOUGH = 2**64
 """Supports are numbered class by class until there are this many numbers; further classes are drawn."""
 ROUNDS = 8
-"""Of the Feistel network."""
+"""Rounds of the Feistel network."""
 
 Positions: TypeAlias = NDArray[np.intp]
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeoutError` in the block when it takes longer; between two steps of Python, so a single call may go on.
+    """Raise `TimeoutError` in the block if it takes longer. A single long call outside of Python is not interrupted.
 
-    Only in a process's main thread, where workers run their cells, and not on Windows, which lacks the signal; else
-    there is no limit.
+    It works only in the main thread of a process, where workers run their cells. Elsewhere, and on Windows, which lacks
+    the signal, there is no limit.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if late:  # Whatever became of it on its way: an import that it interrupts ends in an ImportError.
+        if late:  # The error may have changed on its way: an interrupted import raises ImportError.
             raise TimeoutError(message) from error
         raise
     finally:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 DEFAULT_ENCODER = "embedded"
-"""What embeds images where no encoder is named."""
+"""The encoder if none is named."""
 MODULES = {
     "embedded": ".packaged",
     "clip": ".clip",
@@ -58,8 +58,8 @@ def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool 
         "embedded", "clip", "clip-large" or "drawings"; "onnx:" and a folder or hub id; "open_clip:ARCH/PRETRAINED"; or
         the http(s) address of a service.
     named_by
-        The file that the name was read from; None if the user chose the encoder. A file may name what is on this
-        machine. It may not make us fetch or send anything, and it never decides who gets the user's key.
+        The file that the name was read from; None if the user chose the encoder. A file may name an encoder on this
+        machine. It cannot make us fetch or send anything, and it never decides who gets the user's key.
     allow_network
         Let an encoder that a file names use the network. Without effect if the user chose it.
 

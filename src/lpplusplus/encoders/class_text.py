@@ -10,7 +10,7 @@ from .base import Encoder, EncoderError
 from .templates import of_subject
 
 DEFAULT_TEMPLATE = "a photo of a {}."
-"""CLIP's own, for when none is given."""
+"""The default: CLIP's own template."""
 CLASSES_AT_ONCE = 512
 """Classes whose texts are embedded together, which bounds the memory."""
 

@@ -20,7 +20,7 @@ class Pinned:
     """SHA-256 of each large file."""
 
     def check(self, folder: Path) -> None:
-        """Refuse weights that are not the ones meant: a hub or a mirror of it can be wrong, or in someone's hands."""
+        """Refuse other weights than the pinned ones: a hub or a mirror can be faulty or taken over by an attacker."""
         from .onnx_folder import file_digest
 
         for name, digest in self.weights.items():
@@ -53,7 +53,7 @@ def _kind(name: str, about: str, size: int) -> EncoderKind:
     def open_model(spec: str, access: Access) -> onnx.OnnxEncoder:
         from .onnx_hub import locate
 
-        # What is here is used, and the hub is not asked.
+        # Use files that are on this machine, without asking the hub.
         model = MODELS[name]
         folder, _ = locate(model.source, download=access is not Access.LOCAL and not here())
         model.check(folder)

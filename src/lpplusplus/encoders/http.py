@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SHORT_SIDE = 512
-"""Pixels on the shorter side of an image that is sent, at most."""
+"""Most pixels on the shorter side of an image that is sent."""
 PROBE = ("a photo of a cat.", "the stock market fell sharply on Monday")
 """Texts whose embeddings help to tell models apart."""
 
@@ -77,11 +77,11 @@ class HttpEncoder(Encoder):
     address
         "https://host/v1", with "?model=NAME" or "#NAME" and perhaps "images=FORM".
     batch_size, request_limit
-        Most items and most bytes per request.
+        Largest number of items and of bytes per request.
     send_key
         Whether the service gets the key.
     limits
-        Of `Post`: timeout, total, attempts, response_limit, first_wait.
+        Parameters of `Post`: timeout, total, attempts, response_limit, first_wait.
     """
 
     def __init__(

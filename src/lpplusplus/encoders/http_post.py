@@ -25,11 +25,11 @@ from .base import EncoderError
 
 KEY_VARIABLE = "LPP_API_KEY"
 TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same request may succeed later."""
+"""HTTP status codes after which the same request may succeed later."""
 LONGEST_WAIT = 60.0
-"""Seconds that a service may ask us to wait."""
+"""Most seconds that a service may ask us to wait."""
 SHOWN_FROM = 1 << 16
-"""Bytes of an unexpected answer that are read. The key is looked for in all of them, the first are shown."""
+"""Bytes to read of an unexpected answer. The key is removed from all of them; only the first are shown."""
 
 
 class TooLargeError(EncoderError):
@@ -82,12 +82,12 @@ class Post:
             raise EncoderError(f"{self.url} is not an address: {error}.") from error
 
     def __call__(self, payload: dict[str, Any]) -> Any:
-        """Send `payload`; the decoded JSON answer.
+        """Send `payload`; returns the decoded JSON answer.
 
         Raises
         ------
         EncoderError
-            For an answer that is an error, too large or not JSON, or none in time.
+            If the answer is an error, too large or not JSON, or does not come in time.
         """
         # Only an event loop can stop a request at every point. It runs in a thread: a notebook has a loop already.
         with start_blocking_portal() as portal:
@@ -210,7 +210,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _readable(said: bytes | bytearray | str) -> str:
-    """What a service says, fit for a terminal and without the key, should it repeat that."""
+    """What a service says, safe for a terminal, and without the key if the service repeats it."""
     text = said if isinstance(said, str) else said[:SHOWN_FROM].decode("utf-8", "replace")
     text = "".join(letter if letter.isprintable() else " " for letter in text).strip()
     key = os.environ.get(KEY_VARIABLE)

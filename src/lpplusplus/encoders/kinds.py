@@ -1,4 +1,4 @@
-"""What each encoder module says of itself, so that its encoders can be listed and opened by name."""
+"""How each encoder module describes its encoders, so that they can be listed and opened by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class EncoderKind:
     """A kind of encoder, for people to choose from."""
 
     scheme: str
-    """What its specs look like: the scheme in small letters, what the user chooses in capitals."""
+    """Form of its specs: the scheme in small letters, the user's part in capitals."""
     about: str
     """What it is good for, in a few words."""
     needs: str
@@ -42,11 +42,11 @@ class EncoderKind:
     packages: tuple[str, ...]
     """Modules that it imports."""
     open: Callable[[str, Access], Encoder]
-    """Opens the encoder that a whole spec names; raises `NetworkNeededError` if that takes more than is allowed."""
+    """Opens the encoder of a spec; raises `NetworkNeededError` if it needs the network and may not use it."""
     size: int | None = None
-    """Bytes of its files, about; None where the user chooses the model."""
+    """Approximate size of its files in bytes; None if the user chooses the model."""
     here: Callable[[], bool | None] = lambda: None
-    """Tells whether its files are on this machine; None where the user chooses the model."""
+    """Tells whether its files are on this machine; None if the user chooses the model."""
 
     @property
     def missing(self) -> list[str]:

@@ -49,7 +49,7 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
             f'onnx:{hub_id}: downloading needs huggingface_hub: pip install "lpplusplus[images]", or pass a folder.'
         ) from error
 
-    errors: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+    errors: Any = huggingface_hub.utils  # Every version has the errors here.
 
     def fetch(patterns: list[str], commit: str | None) -> Path:
         found = huggingface_hub.snapshot_download(
@@ -89,7 +89,7 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
 
 
 def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:
-    """Say how much is going to be downloaded, if anything is, and fetch large files, going on with what is there."""
+    """Say how much will be downloaded, if anything, and fetch large files; interrupted downloads are continued."""
     import huggingface_hub
 
     try:
@@ -110,12 +110,12 @@ def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:
 
 
 def _resume(hub_id: str, commit: str | None, name: str, lfs: Any) -> None:
-    """Put a large file into the hub's cache. Its client would begin a file anew that was interrupted."""
+    """Put a large file into the hub's cache. The hub's own client would start an interrupted file again from zero."""
     import huggingface_hub
     import huggingface_hub.utils
     from huggingface_hub import file_download as hub
 
-    tools: Any = huggingface_hub.utils  # Where every version has them, exported or not.
+    tools: Any = huggingface_hub.utils  # Every version has the tools here.
     blobs = (
         Path(huggingface_hub.constants.HF_HUB_CACHE) / hub.repo_folder_name(repo_id=hub_id, repo_type="model") / "blobs"
     )
@@ -137,7 +137,7 @@ def _resume(hub_id: str, commit: str | None, name: str, lfs: Any) -> None:
 
 
 def _check(snapshot: Path) -> None:
-    """Refuse large files that are not what the hub has: its cache names them after their SHA-256."""
+    """Refuse large files that differ from the hub's: the cache names files after their SHA-256."""
     for path in snapshot.rglob("*"):
         blob = path.resolve()
         if path.is_file() and re.fullmatch(r"[0-9a-f]{64}", blob.name) and file_digest(path) != blob.name:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .base import EncoderError
 
 CLIP_CONTEXT = 77
-"""Tokens per text where nothing else is said."""
+"""Default number of tokens per text."""
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 """For `str.translate`: removes punctuation."""
 

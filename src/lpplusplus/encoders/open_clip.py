@@ -29,7 +29,7 @@ class OpenClipEncoder(Encoder):
     Parameters
     ----------
     name
-        "ARCH/PRETRAINED" where PRETRAINED is one of open_clip's tags or a checkpoint file, such as "RN50/openai" or
+        "ARCH/PRETRAINED", where PRETRAINED is one of open_clip's tags or a checkpoint file, such as "RN50/openai" or
         "ViT-B-32/weights/mine.safetensors"; or "hf-hub:owner/model" or "local-dir:folder". Checkpoints are read as
         weights only: a file cannot bring code of its own.
     device
@@ -145,7 +145,7 @@ class OpenClipEncoder(Encoder):
         return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
 
     def _fingerprint(self) -> str:
-        """SHA-256 of the weights, of the activation, which weights do not show, and of how texts are tokenized."""
+        """SHA-256 of the weights, the activation function (not visible in the weights) and the tokens of some texts."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             values = tensor.detach().cpu().contiguous().numpy()
@@ -186,7 +186,7 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _resolve_here(name: str) -> tuple[str, dict[str, Any]]:
-    """As `_resolve`, if open_clip can then load the model without the network."""
+    """As `_resolve`; refused if open_clip would need the network to load the model."""
     import open_clip
 
     check_local(name.partition("/")[2])

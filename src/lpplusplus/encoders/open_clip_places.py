@@ -1,4 +1,4 @@
-"""What an open_clip image tower says of each place in an image, not of the whole image only."""
+"""Embeddings of each place in an image by an open_clip image tower, not only of the whole image."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def image_and_places(visual: Any, images: Any, spec: str) -> Any:
 
 
 def pooled_places(pool: Any, x: Any) -> Any:
-    """All outputs of CLIP's attention pool: first that of the mean, which the model returns, then those of places."""
+    """All outputs of CLIP's attention pool: first the one of the mean, which the model returns, then one per place."""
     x = x.flatten(2).mT
     x = torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + pool.positional_embedding
     n, length, width = x.shape

@@ -9,7 +9,7 @@ from .kinds import Access, EncoderKind
 FOLDERS = {name: Path(__file__).parent / f"{name}_model" for name in ("embedded", "drawings")}
 """Where each model is."""
 DRAWINGS_FINGERPRINT = "onnx-319e5f58640849c5dc9f9c1762a7853922dd08aa033af2fee97120219f97eb6b"
-"""Of the model that files of before called "embedded"."""
+"""Fingerprint of the model that older files call "embedded"."""
 
 
 class PackagedEncoder(onnx.OnnxEncoder):
@@ -23,7 +23,7 @@ class PackagedEncoder(onnx.OnnxEncoder):
 
 
 def current_name(spec: str, fingerprint: str) -> str:
-    """Today's name of the encoder that a file calls `spec`: "embedded" was the model of drawings at first.
+    """Today's name of the encoder that a file calls `spec`. At first, "embedded" was the model of drawings.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a file keeps of a classifier of images beside its method, and what it says when it is read again."""
+"""What a file of a classifier of images has besides its method, and how it is read again."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _SAVED = ("spec", "fingerprint", "preprocessing", "dim")
 """What a file keeps of an `Origin`."""
 MOST_DIGESTS = 100_000
-"""Training images by which a saved classifier knows that it has seen them: of more, those with the smallest digests."""
+"""Digests of training images in a file, to recognise them later; if there are more, the smallest digests are kept."""
 
 
 def description(clf: ImageClassifier, *, support: bool = False) -> dict[str, Any]:
-    """What a file keeps beside the method; with `support`, also of its photos.
+    """What a file has besides the method; with `support`, also data about its photos.
 
-    Of a loaded classifier, what was found out when it was trained.
+    For a loaded classifier it includes what was found when it was trained.
     """
     photos: dict[str, Any] = {"trained_on": b"".join(sorted(clf._seen)[:MOST_DIGESTS]).hex()}
     if support:
@@ -73,7 +73,7 @@ def read_saved(path: str | PathLike[str]) -> Saved:
     Raises
     ------
     ModelFormatError
-        It is something else.
+        It is not such a file.
     """
     model = load(path)
     try:

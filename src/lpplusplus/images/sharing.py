@@ -25,8 +25,8 @@ class Sharing:
     ) -> str:
         """Upload it to the Hugging Face hub, with a model card of what training found; returns the commit's address.
 
-        Of the paths of images that training noticed, only the last two parts go along. The embeddings of the photos
-        stay here, so what is fetched cannot be changed by `add` and the like.
+        Only the last two parts of the paths in training's findings are uploaded. The embeddings of the photos are not
+        uploaded, so a fetched classifier cannot be changed by `add` and the like.
 
         Parameters
         ----------
@@ -35,7 +35,7 @@ class Sharing:
         private, branch, message, token
             As huggingface_hub has them. The token is by default that of `hf auth login`.
         card
-            Whether to write the model card, README.md, over what is there.
+            Whether to write the model card, README.md; it replaces an existing one.
         """
         from .hub import push
 
@@ -65,8 +65,7 @@ class Sharing:
         revision, token, cache_dir, local_files_only
             As huggingface_hub has them.
         **opening
-            `encoder`, `on_error`, `progress` and `allow_network` of `load`. Nothing that was downloaded decides about
-            them.
+            `encoder`, `on_error`, `progress` and `allow_network` of `load`. No downloaded file can set them.
         """
         from .hub import fetch
 

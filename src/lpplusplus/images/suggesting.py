@@ -1,4 +1,4 @@
-"""Which photos to label next: balanced over the classes that they seem to be of, and unlike what is there."""
+"""Which photos to label next: balanced over the predicted classes, and unlike the labelled photos."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._core.backend import unit_rows
 from .embeddings import Embeddings
 
 SURE = 0.9
-"""Probability from which a guess is called likely."""
+"""From this probability on, only one class is named as the guess."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def choose(
 ) -> list[int]:
     """Rows to label next, the most useful first.
 
-    The class that would have the fewest photos, counting guesses, comes next; a class that nobody guesses has none to
-    give. Of its photos the one is taken that lies farthest from all that are labelled or chosen, weighed by how typical
-    it is: far from everything are also photos of nothing. Plain uncertainty would unbalance the classes, which makes it
-    worse than chance on embeddings like CLIP's.
+    Next comes the class with the fewest photos, labelled or chosen, among the classes that are guessed for any photo.
+    Of its photos, take the one farthest from all labelled and chosen ones, weighted by how typical it is (photos of
+    nothing are far from everything, too). Choosing the most uncertain photos would unbalance the classes; on embeddings
+    like CLIP's that is worse than a random choice.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def suggestions(
 
 
 def copies(found: Embeddings, labelled: Embeddings) -> list[Suggestion]:
-    """Photos that are labelled already, and teach nothing: with that label as the guess."""
+    """Photos that are labelled already, with that label as the guess: they add nothing."""
     assert labelled.labels is not None
     known = dict(zip(labelled.digests(), labelled.labels.tolist(), strict=True))
     told = [(path, known[digest]) for path, digest in zip(found.paths, found.digests(), strict=True) if digest in known]

@@ -6,7 +6,7 @@ from .evaluation import Scores
 from .insight import Insight
 
 CLEAR = 2
-"""Standard errors from which a difference is more than noise."""
+"""A difference of more than this many standard errors is more than noise."""
 
 
 def percent(part: float) -> str:
@@ -60,7 +60,7 @@ def summary(insight: Insight) -> list[str]:
 
 
 def short(path: str) -> str:
-    """The end of a path: `robin/1.jpg`. The rest is the same for all, and perhaps nobody's business.
+    """The end of a path: `robin/1.jpg`. The rest is the same for all, and may be private.
 
     >>> short("/home/ada/photos/robin/1.jpg"), short("1.jpg")
     ('robin/1.jpg', '1.jpg')

@@ -100,7 +100,7 @@ class Entry(Description):
         return found
 
     def status(self, root: str | PathLike[str]) -> Status:
-        """What is there and what is missing; fast, since no image is opened."""
+        """What is on disk and what is missing; fast, since no image is opened."""
         return status(self, Path(root))
 
 
@@ -130,7 +130,7 @@ def catalog(*files: str | PathLike[str]) -> dict[str, Entry]:
 
 
 def with_parents(sets: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The entries, those without templates with the templates of their parents."""
+    """The entries; those without templates get the templates of their parents."""
     found = {}
     for name, entry in sets.items():
         if entry.parent and entry.parent not in sets:
@@ -213,4 +213,4 @@ COMMON: dict[str, KeyCheck] = {
     "title": text, "group": text, "folder": safe_path, "reader": text, "templates": _check_templates,
     "classes": whole_number, "counts": _check_counts, "rename": table(text), "parent": text, "get": text, "url": text,
 }  # fmt: skip
-"""Keys that every entry may have, each with the check of its value; a reader adds its own."""
+"""Keys that every entry may have, each with a check of its value; a reader adds its own keys."""

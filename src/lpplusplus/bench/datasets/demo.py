@@ -21,7 +21,7 @@ DEMO = Entry(
 
 
 def demo_splits(root: Path, tell: Callable[[str], None]) -> ImageSplits:
-    """The demonstration's splits below `root`, drawn unless they are there; `tell` hears of it."""
+    """The demonstration's splits below `root`, drawn unless they exist; `tell` is called with messages."""
     for seed, (split, count) in enumerate(IMAGES.items(), 11):
         folder = root / DEMO.below(split)
         complete = folder.with_suffix(".complete")

@@ -37,15 +37,15 @@ from .readers.parquet_folder import load_parquet, splits_of
 from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"
-"""As a prompt: the mean of all prompts' unit embeddings."""
+"""Instead of a prompt: the mean of all prompts' unit embeddings."""
 EVERY = "all"
-"""As a prompt: all of them, for methods that weigh prompts; others take their mean."""
+"""Instead of a prompt: all of them, for methods that weight prompts; other methods take the mean."""
 
 MOST_CLASSES = 1_000_000
-"""Of a file that does not name them."""
+"""Most classes of a file that does not name them."""
 
 BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
-"""Names that the images of a split have where each split is an array of its own."""
+"""Names of the images of a split, if each split is an array of its own."""
 SPLIT_LABELS = tuple(f"{name}_labels" for name in BY_SPLIT)
 LISTS = ("prompts", "classnames", "classes", "split", "labels", *SPLIT_LABELS)
 LABELS = ("labels", "classnames", "classes", "split", *SPLIT_LABELS)
@@ -59,10 +59,10 @@ class FeatureSplits(Splits[Embeddings]):
     Attributes
     ----------
     text
-        (K, D) float32 embeddings of the classes, as the file has them; of unit length where they are averages. Where
-        all prompts were asked for, (P, K, D). None where there is none.
+        (K, D) float32 embeddings of the classes, as the file has them; averages have unit length. (P, K, D) if all
+        prompts were asked for. None if the file has no text.
     prompt
-        The prompt that `text` is of: its own words, "average", "all", or "" where the file does not say.
+        The prompt of `text`: its own words, "average", "all", or "" if the file does not say.
     """
 
     text: NDArray[np.float32] | None = field(kw_only=True)
@@ -79,9 +79,9 @@ def read_feature_file(
     path
         The file.
     name
-        Of the data set; by default the file's name.
+        Name of the data set; by default the file's name.
     prompt
-        One of the file's prompts, by its words, "average" or "all". By default the average, where there are several.
+        One of the file's prompts, by its words, "average" or "all". By default the average, if there are several.
     """
     path = Path(path)
     arrays = _load(path, ALL)
@@ -133,7 +133,7 @@ def _load(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
 
 
 def _joined(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:
-    """Splits that are arrays of their own as one array of images, labels and splits."""
+    """One array each of images, labels and splits, from arrays of the single splits."""
     found = [name for name in BY_SPLIT if f"{name}_labels" in arrays]
     if not found:
         return arrays
@@ -194,7 +194,7 @@ def _chosen(
 
 
 def _average(text: NDArray[np.float32], path: Path) -> NDArray[np.float32]:
-    """Of unit rows, of unit length again, as CLIP does it."""
+    """The mean of unit rows, scaled to unit length again, as CLIP does it."""
     lengths = np.linalg.norm(text, axis=2, keepdims=True)
     mean = (text / np.where(lengths > 0, lengths, 1)).mean(axis=0, dtype=np.float64)
     length = np.linalg.norm(mean, axis=1, keepdims=True)

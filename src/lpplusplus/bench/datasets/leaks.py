@@ -1,4 +1,4 @@
-"""Leaks: images that would be learned from and tested on. A data set that has one is refused."""
+"""Leaks: images that are used both for training and for testing. A data set that has one is refused."""
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
@@ -39,13 +39,13 @@ def check_rows(
     rows
         (n, …) array of each split.
     name
-        Of the data, for messages.
+        Name of the data, for messages.
     shared
         A split that must not have a row twice either.
     shown
         What messages call each row, such as its file; by default its number.
     """
-    # Digests, since rows may be large: those of PLOT have all places of an image.
+    # Digests, since rows may be large: rows for PLOT have all places of an image.
     keys = {part: [sha256(row).digest() for row in np.ascontiguousarray(array)] for part, array in rows.items()}
     if shown is None:
         shown = {part: [f"row {position}" for position in range(len(array))] for part, array in rows.items()}

@@ -66,8 +66,8 @@ class Splits(Generic[P]):
     templates
         Prompts, with {} for the class name; empty for embeddings, whose text is embedded already.
     train, val, test
-        Each has `labels`, positions in `classes`; or None where the data set has no such split. Without `test`, `train`
-        is one pool from which support, validation and test are drawn. Without `val`, validation images are drawn from
+        Each has `labels`, positions in `classes`; None if the data set has no such split. Without `test`, `train` is
+        one pool from which support, validation and test are drawn. Without `val`, validation images are drawn from
         `train`.
     """
 
@@ -95,7 +95,7 @@ class Splits(Generic[P]):
 
     @property
     def parts(self) -> dict[str, P]:
-        """The splits that there are, by name."""
+        """The existing splits, by name."""
         return {name: part for name in PARTS if (part := getattr(self, name)) is not None}
 
     def part(self, name: str) -> P:

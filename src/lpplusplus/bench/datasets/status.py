@@ -60,7 +60,7 @@ def status(entry: Description, root: Path) -> Status:
 
     if not folder.is_dir():
         return found_to_be("missing", f"{folder} is not there.", {})
-    # Of features, one file is enough.
+    # A data set of features is usable with one of its files.
     layout = READERS[entry.reader]
     if missing and (layout.read is not None or len(missing) == len(layout.needs(entry))):
         return found_to_be("incomplete", f"{', '.join(missing)} is missing below {root}.", {})
@@ -81,7 +81,7 @@ def status(entry: Description, root: Path) -> Status:
 
 
 def missing_parts(entry: Description, root: Path) -> tuple[str, ...]:
-    """Files and folders that the layout needs and that do not exist; of alternatives, the first."""
+    """Files and folders that the layout needs and that do not exist; if there are alternatives, the first."""
     needs = READERS[entry.reader].needs(entry)
     return tuple(places[0] for places in needs if not any((root / place).exists() for place in places))
 

@@ -19,7 +19,7 @@ FORMATS: dict[str, tuple[str, Callable[[Content], str]]] = {
     "csv": ("report.csv", lambda content: csv_document(content.cells)),
     "json": ("report.json", json_document),
 }
-"""What a report can be: the file it is written to, and what writes it."""
+"""Formats of a report: for each the file name, and the function that writes it."""
 
 
 def report(
@@ -29,7 +29,7 @@ def report(
 
     "csv" is one long table: a line for each data set, backbone, method and number of shots. "json" has that and
     everything else. `planned` are the cells of the plan, if known: those that were never run are reported as missing.
-    `against` names a method; tables of every other's difference from it, task by task, come first.
+    `against` names a method; tables of the paired differences of all others from it come first.
 
     Examples
     --------

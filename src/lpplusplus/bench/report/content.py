@@ -1,4 +1,4 @@
-"""All that a report says, taken once from the results; the documents only write it down."""
+"""The content of a report, computed once from the results; the documents only format it."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ class Content:
     """Everything in one long table."""
     plots: list[Plot]
     remarks: list[str]
-    """Why a figure is not there."""
+    """Why a figure is missing."""
     protocol: list[tuple[str, str]]
     protocol_tables: list[Table]
     versions: list[tuple[str, str]]
@@ -100,7 +100,7 @@ def _sentences(
 
 
 def _best(averages: Sequence[Average], where: str) -> list[str]:
-    """Which method has the highest mean at which shots, where there are several to compare."""
+    """Which method has the highest mean at which shots, if there are several methods."""
     best: dict[str, list[int]] = {}
     partly: list[int] = []
     main = [one for one in averages if is_main(one)]
@@ -117,7 +117,7 @@ def _best(averages: Sequence[Average], where: str) -> list[str]:
 
 
 def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
-    """Each setting once, or by data set where sets differ."""
+    """Each setting once, or by data set if sets differ."""
     settings: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
         for name, value in cell.protocol.items():
@@ -134,7 +134,7 @@ def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
 
 
 def _methods_table(rows: Sequence[Row]) -> Table | None:
-    """How each method was run, and how it chose what it chose."""
+    """How each method was run, and how it selected its result."""
     names = distinct([row.cell for row in rows])
     columns = [Column(n) for n in ("Method", "class", "parameters", "given validation images", "selection")]
     lines: dict[tuple[str, ...], None] = {}

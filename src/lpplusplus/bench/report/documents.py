@@ -20,7 +20,7 @@ from .content import TITLE, Content
 from .table import Table, printable
 
 FIGURES = "figures"
-"""Folder with the figures, beside a document that does not have them inside."""
+"""Folder with the figures of a document that does not contain them."""
 JSON_FORMAT = 1
 _LATEX = str.maketrans(
     {mark: "\\" + mark for mark in "&%$#_{}"}
@@ -49,7 +49,7 @@ def latex_document(content: Content) -> str:
 
 
 def csv_document(table: Table) -> str:
-    """RFC 4180 with a header; empty where there is nothing."""
+    """RFC 4180 with a header; missing values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([column.full_name for column in table.columns])
@@ -98,7 +98,7 @@ def latex_text(text: object) -> str:
 
 
 def _render(template: str, content: Content, escape: Callable[[str], str], **syntax: Any) -> str:
-    """Fill a template. Every value is escaped, but for what is marked safe and what macros made."""
+    """Fill a template. Every value is escaped, except what is marked safe and the output of macros."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

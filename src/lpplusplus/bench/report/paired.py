@@ -1,8 +1,7 @@
 """Every method against one of them, task by task.
 
-Two methods that got the same images differ by less than two that got different ones: a difference is taken per task,
-and its standard error is that of the mean of these differences, std (ddof = 1) / √n over n tasks. A mean over shots is
-taken per seed first.
+The difference of two methods varies less if both get the same images. So a difference is taken per task; the standard
+error of the mean difference is std (ddof = 1) / √n over n tasks. A mean over shots is taken per seed first.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from .table import NOTHING, Column, Table, Value, duration, table_of
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one method from another over the tasks that both have, in points."""
+    """The difference of one method from another over the tasks that both have, in points."""
 
     mean: float
     error: float | None
@@ -29,7 +28,7 @@ class Difference:
 
 
 def difference(one: Sequence[Score], other: Sequence[Score]) -> Difference | None:
-    """Of the mean over these scores, such as those of several shots, seed by seed; None if no seed has all of them.
+    """The difference of the means over these scores (of several shots, say), by seed; None if no seed has all scores.
 
     >>> a = Score("birds", "rn50", "A", 1, seeds=(1, 2), missing=(), accuracies=(80.0, 70.0))
     >>> b = Score("birds", "rn50", "B", 1, seeds=(2, 1, 3), missing=(), accuracies=(71.0, 83.0, 50.0))
@@ -61,7 +60,7 @@ def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
 
 
 def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
-    """The scores by their plan's names: variants that stand for other data sets' protocols need no number here."""
+    """The scores under their names in the plan: variants that differ only between data sets need no number here."""
     variants: dict[tuple[str, str, str], set[str]] = {}
     for one in scores:
         if one.seeds:

@@ -1,9 +1,9 @@
-"""Rows of a benchmark, summed up: per data set, and over data sets.
+"""Statistics over rows of a benchmark: per data set, and over data sets.
 
 Accuracies are in percent here. Two spreads are kept apart: the standard deviation of the tasks (ddof = 1), and the
 half width of the 95 % interval of their mean, t(0.975, n-1) std/√n by Student's t distribution. Both need two tasks
-and are None otherwise. Averages over data sets never hide a gap: a set enters only when all its tasks have succeeded,
-and the sets left out are named.
+and are None otherwise. Averages over data sets never hide a gap: a set is included only if all its tasks have
+succeeded, and the sets left out are named.
 """
 
 import json
@@ -47,7 +47,7 @@ class Score:
     calibration_error: float | None = None
     """Mean over tasks, in percent."""
     fit_seconds: float | None = None
-    """Median over tasks, as are the other times and the memory."""
+    """Median over tasks; so are the other times and the memory."""
     predict_seconds: float | None = None
     encode_seconds: float | None = None
     peak_mib: float | None = None
@@ -55,9 +55,9 @@ class Score:
     """Largest over the tasks."""
     black_box: bool = True
     start_loss: float | None = None
-    """Mean over tasks of the loss before any update, where a curve was kept."""
+    """Mean over tasks of the loss before any update, if a curve was kept."""
     learning_rate: float | None = None
-    """The parameter of that name, where a number was given."""
+    """The parameter of that name, if it is a number."""
 
     @property
     def tasks(self) -> int:
@@ -85,7 +85,7 @@ class Average:
     deviation: float | None = None
     """Root mean square of the sets' standard deviations."""
     interval: float | None = None
-    """Root mean square of the sets' 95 % half widths: what the paper's averages have behind ±."""
+    """Root mean square of the sets' 95 % half widths, as the ± of the paper's averages."""
     interval_of_average: float | None = None
     """Half width of the average itself: the sets' tasks are independent, so it is `interval` over √sets."""
     fit_seconds: float | None = None
@@ -116,7 +116,7 @@ def half_width(values: Sequence[float]) -> float | None:
 
 
 def leads(one: Score | Average, other: Score | Average) -> bool:
-    """Whether one is better than another beyond noise: by a paired t test over the tasks that both have, at 5 %.
+    """Whether one is significantly better than another: paired t test over the tasks that both have, at 5 %.
 
     >>> one = Score("birds", "rn50", "A", 1, seeds=(1, 2, 3), missing=(), accuracies=(80.0, 70.0, 60.0))
     >>> other = replace(one, accuracies=(79.0, 68.9, 59.1))
@@ -130,11 +130,11 @@ def leads(one: Score | Average, other: Score | Average) -> bool:
 
 
 def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> list[Score]:
-    """Sum up rows by data set, backbone, method and shots.
+    """Summarise rows by data set, backbone, method and shots.
 
     Each score is expected to have the tasks that were planned for it. Without a plan, it is expected to have every seed
-    that any other score of the same backbone and shots has; there, ablations and the main comparison do not count for
-    each other. Rows that share a name but not their parameters are not mixed: see `distinct`.
+    that any other score of the same backbone and shots has; ablations and the main comparison are treated separately.
+    Rows that share a name but not their parameters are not mixed: see `distinct`.
     """
     wanted = list(planned)
     good = [row for row in rows if row.status == "ok" and row.accuracy is not None]
@@ -191,9 +191,9 @@ def average(scores: Iterable[Score], *, together: bool = False) -> list[Average]
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     """The name of each cell's method, by the cell's key.
 
-    It is the plan's name. Rows of one backbone and method with different settings, or of one data set with different
-    descriptions, get a number behind it: a mean over them would be a mean of different things. A number stands for the
-    same settings in all data sets and at all numbers of shots.
+    It is the name in the plan. Rows of one backbone and method with different settings, or of one data set with
+    different descriptions, get a number behind it, so that no mean is taken over them. The same number means the same
+    settings in all data sets and at all numbers of shots.
     """
     variants: dict[tuple[str, ...], list[str]] = {}
 
@@ -276,7 +276,7 @@ def _sorted(found: list[_Some], place: Callable[[_Some], int] = lambda one: 0) -
 
 
 def _company(key: _Key, rate: float | None) -> tuple[object, ...]:
-    """What all scores have in common that are expected to have the same tasks."""
+    """A key: scores with the same key are expected to have the same tasks."""
     _, backbone, method, shots = key
     return backbone, shots, _is_main(method, rate)
 

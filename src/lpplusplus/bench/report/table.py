@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 Value = str | float | int | bool | None
 NOTHING = "–"
-"""An entry where there is nothing."""
+"""An empty entry."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """How a column is headed and its entries are written."""
+    """The heading of a column, and the format of its entries."""
 
     name: str
     kind: str = "text"
@@ -36,7 +36,7 @@ class TableEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table as data: unrounded numbers, None where there is nothing."""
+    """A table as data: unrounded numbers, None for empty entries."""
 
     key: str
     """Short name for files and links."""
@@ -45,7 +45,7 @@ class Table:
     rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
     best: tuple[tuple[int, int], ...] = ()
-    """Row and column, counted from 0, of the entries that clearly lead their column."""
+    """Row and column, counted from 0, of entries that are significantly the best of their column."""
 
     @property
     def entries(self) -> list[list[TableEntry]]:
@@ -72,8 +72,8 @@ def table_of(
 ) -> Table | None:
     """A table from lines, without the columns and lines that have no entry; None if nothing remains.
 
-    The first column names the lines: it stays, and does not count as an entry. `leaders` names the line that clearly
-    leads a column.
+    The first column names the lines: it stays, and does not count as an entry. `leaders` names the line that is
+    significantly the best of a column.
 
     >>> table_of("k", "Title", [{Column("Method"): "A", Column("mean"): 1.0}, {Column("Method"): "B"}]).rows
     (('A', 1.0),)
@@ -116,7 +116,7 @@ def written(value: Value, kind: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text without control characters, which LaTeX and SVG refuse: as Python writes them.
+    r"""A text with control characters, which LaTeX and SVG refuse, written as Python escapes.
 
     >>> printable("bell\x07")
     'bell\\x07'
@@ -140,7 +140,7 @@ def duration(seconds: float) -> str:
 
 
 def own_keys(keys: Iterable[str], otherwise: str) -> list[str]:
-    """Keys of tables or figures that can be file names and differ; `otherwise` where nothing of one is left.
+    """Keys of tables or figures, made different and usable as file names; `otherwise` if no letter of a key is usable.
 
     >>> own_keys(["Ranks", "ranks", "…"], "figure")
     ['ranks', 'ranks-2', 'figure']

@@ -2,8 +2,8 @@
 
 Each number of shots is a group of columns: our mean, the standard deviation of the tasks and the half width of the
 95 % interval of the mean, then the published mean and how far ours is from it. Columns, rows and tables without any
-entry are left out. An average over data sets of which some are incomplete is not put beside the others: it stands in
-a note, with the sets it is over. What all tables have in common is said once, in `READING`.
+entry are left out. If some data sets are incomplete, the average over the others is not in the table, but in a note
+that names these sets. What all tables have in common is said once, in `READING`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -218,7 +218,7 @@ def _rate_table(ours: list[Score], where: str) -> Table | None:
 def _cost_table(main: list[Score], free: list[Score], where: str) -> Table | None:
     """Time, memory and parameters on the largest task: 16-shot ImageNet as in the paper, if it was run.
 
-    Beside the methods of the comparison it has what LP++ costs before any update.
+    Besides the methods of the comparison it has the cost of LP++ before any update.
     """
     chosen = [one for one in [*main, *free] if one.tasks]
     if not any(one.tasks for one in main):
@@ -298,7 +298,7 @@ def _mean(heading: str) -> Column:
 
 
 def _leaders(groups: _Groups) -> dict[Column, str]:
-    """The row with the highest mean of each group, if it leads every other beyond noise."""
+    """The row with the highest mean of each group, if it is significantly better than every other."""
     leaders = {}
     for heading, rows in groups.items():
         ranked = sorted(rows, key=lambda name: rows[name][0].mean or 0.0, reverse=True)
@@ -312,7 +312,7 @@ def _difference(one: Score | Average, known: Published | None) -> float | None:
 
 
 def _averages(chosen: Iterable[Average], known_as: Callable[[str], str] = lambda name: name) -> _Entries:
-    """Entries of complete averages; `_gaps` says why others are not there."""
+    """Entries of complete averages; `_gaps` says why others are missing."""
     return {
         (one.method, one.shots): (one, _known(known_as(one.method), one.datasets, one.shots, one.backbone))
         for one in chosen
@@ -335,7 +335,7 @@ def _is_papers(one: Average) -> bool:
 
 
 def _gaps(chosen: Iterable[Average]) -> list[str]:
-    """Why an average is not there, and what it is over the sets that are complete."""
+    """Why an average is missing, and the average over the sets that are complete."""
     reasons: dict[tuple[int, str], list[str]] = {}
     for one in chosen:
         if one.complete:

@@ -1,4 +1,4 @@
-"""CLIP's way from an image to the input of its image encoder.
+"""CLIP's preprocessing: from an image to the input of the image encoder.
 
 The same pixels as open_clip's own transform: Pillow's antialiased resize of the shorter side, the longer side rounded
 down, a centre crop whose odd pixel is rounded half to even, then [0, 1], mean and standard deviation.
@@ -37,7 +37,7 @@ class Preprocessing:
     size
         Side of the square that the encoder takes.
     mean, std
-        Of the three channels, after scaling to [0, 1].
+        Mean and standard deviation of the three channels, after scaling to [0, 1].
     interpolation
         "bicubic" or "bilinear", both antialiased.
     resize
@@ -97,7 +97,7 @@ class Preprocessing:
         return image.resize((self.size, self.size), FILTERS[self.interpolation])
 
     def _standardise(self, image: Image.Image, left: int = 0, top: int = 0) -> NDArray[np.float32]:
-        """The square at `left` and `top`. In one array and in the order that the encoder reads: twice as fast."""
+        """The square at `left` and `top`. One array, in the order that the encoder reads, makes this twice as fast."""
         bands = np.asarray(image)[top : top + self.size, left : left + self.size].transpose(2, 0, 1)
         pixels = np.empty(bands.shape, np.float32)
         pixels[...] = bands

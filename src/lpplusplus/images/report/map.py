@@ -41,7 +41,7 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
     xy
         Their coordinates, (n, 2).
     about
-        What is said of it.
+        Text above the map.
     progress
         Called as `progress(done, total)`.
     """

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MOST_MISTAKES = 60
 """Photos in the gallery of mistakes."""
 LARGEST_MATRIX = 40
-"""Classes in the confusion matrix; of more, those with the most mistakes."""
+"""Classes in the confusion matrix; if there are more, those with the most mistakes."""
 MOST_CLASSES = 400
 """Lines of the table of classes."""
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 44, 34
-"""Of the curve, and its margins."""
+"""Size of the curve, and its margins."""
 _SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
 
 
@@ -54,7 +54,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Line:
-    """A method's accuracy by number of examples: points in pixels, and what they say."""
+    """A method's accuracy by number of examples: points in pixels, and their texts."""
 
     name: str
     key: str
@@ -93,7 +93,7 @@ class Content:
 
 
 def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | None, progress: Progress | None) -> str:
-    """The page about a training: what was answered about images that were held out."""
+    """The page about a training: the answers about images that were held out."""
     support = clf.support_
     content = Content(
         "What was learned", _facts(clf), advice=words.advice(insight, words.short), sentences=words.summary(insight)
@@ -165,7 +165,7 @@ def _photo(images: Embeddings, row: int, *lines: str) -> Photo:
 
 
 def _matrix(scores: Scores) -> Matrix | None:
-    """Of the classes with the most mistakes, in their usual order; None if there are no mistakes."""
+    """The matrix of the classes with the most mistakes, in their usual order; None if there are no mistakes."""
     counts = scores.confusion
     errors = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
     if not errors.any():

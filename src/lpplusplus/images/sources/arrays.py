@@ -19,9 +19,9 @@ from .class_names import check_length
 
 NAMES = ("embeddings", "labels", "text", "classes")
 FREELY_UNPACKED = 2**28
-"""Bytes of a compressed array that are unpacked however small the file is."""
+"""A compressed array of up to this many bytes is unpacked, however small the file is."""
 MOST_PACKED = 100
-"""How many times larger than in the file a compressed array may be beyond that. Embeddings hardly shrink at all."""
+"""A larger array may be at most this many times larger than in the file. Embeddings hardly shrink at all."""
 
 
 def read_arrays(path: str | PathLike[str]) -> Embeddings:
@@ -63,7 +63,7 @@ def read_arrays(path: str | PathLike[str]) -> Embeddings:
 
 
 def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Those arrays among `names` that a `.npz` or `.safetensors` file has; if none, all its names with empty arrays.
+    """The arrays of `names` that a `.npz` or `.safetensors` file has; if it has none, its names with empty arrays.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) 
     names
         Arrays to read.
     lists
-        Those of them that are text, which a safetensors file holds as JSON lists in its metadata.
+        Names of arrays of text. A safetensors file has them as JSON lists in its metadata.
     """
     kind = path.suffix.lower()
     if kind not in (".npz", ".safetensors"):
@@ -123,7 +123,7 @@ def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _check_unpacked(size: int, packed: int, what: str) -> None:
-    """Raise for a few bytes that would become very many, before any memory is taken."""
+    """Raise, before memory is taken, if a few bytes would become very many."""
     if size > max(FREELY_UNPACKED, MOST_PACKED * packed):
         raise SourceError(
             f"{what} has {packed:,} bytes, but would take {size:,} in memory. If that is right, use np.savez, not "

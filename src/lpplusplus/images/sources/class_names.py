@@ -21,7 +21,7 @@ LARGEST_LIST = 2**24
 
 
 def read_class_names(path: str | PathLike[str]) -> dict[str, str]:
-    """Class names from a text file, one per line, in the order that the classes shall have.
+    """Class names from a text file, one per line, in the order of the classes.
 
     A line is a class name, or a label, a tab and the name to show for it. Blank lines are left out. There are no
     comments, since a name may begin with "#".
@@ -59,11 +59,11 @@ def read_class_names(path: str | PathLike[str]) -> dict[str, str]:
 
 
 def prompt_names(labels: Sequence[str]) -> dict[str, str]:
-    """What labels are called in prompts, if nobody says: without underscores, and without what only a computer needs.
+    """Default names of labels in prompts: spaces for underscores, and no technical numbers.
 
-    That is a number in front ("001.", or 1 to K in K labels), and the WordNet number of ImageNet's folders. Of such
-    labels, and of those with underscores, words that merely begin with a capital are written small. Other numbers and
-    capitals mean something. Where two labels would be called the same, both keep all they have.
+    Technical numbers are a number in front ("001.", or 1 to K in K labels) and the WordNet number of ImageNet's
+    folders. In labels with such a number or with underscores, words that merely begin with a capital get a small
+    letter. Other numbers and capitals stay. If two labels would get the same name, both keep everything.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _short_name(label: str, counted: bool) -> str:
 
 
 def check_label(label: str, where: str) -> None:
-    """Raise for what cannot be a label: nothing, too much, or characters that no file of ours can hold."""
+    """Raise for what cannot be a label: empty, too long, or with characters that our files cannot hold."""
     if not display_name(label):
         raise SourceError(f"{where}: {shown(label)} leaves no class name: use letters.")
     check_length(label, where)
@@ -135,8 +135,8 @@ def match_names(classes: Sequence[str], names: Mapping[str, str], where: str) ->
     classes
         Labels.
     names
-        As `read_class_names` gives them. An entry names the class whose label is the same but for underscores. Every
-        class must be among them; an entry without images is a class known by its name only.
+        As `read_class_names` gives them. An entry belongs to the class with the same label; "_" and spaces count as
+        equal. Every class needs an entry; an entry without images is a class known by its name only.
     where
         Where the labels come from, for messages.
     """

@@ -1,4 +1,4 @@
-"""A folder of images: one sub-folder per class, or images without labels. The same for whatever else is a tree."""
+"""A folder of images: one sub-folder per class, or images without labels. Also for other trees, such as zip files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _EXTRA = {".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF", ".avif": "AVIF"}
 EXTENSIONS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", *_EXTRA)
 )
-"""How names of images end, in any case. Whether they are images is for `pixels.decoding` to find out."""
+"""Endings of image names, in upper or lower case. `pixels.decoding` finds out whether they really are images."""
 HIDDEN, UNSORTED = ".lpp", "unsorted"
-"""A folder that has the first is a project of `lpp app`; there, the second holds photos without a class."""
+"""A folder that contains the first is a project of `lpp app`; there, photos without a class are in the second."""
 PartName = Literal["train", "val", "test"]
 _PARTS: dict[str, PartName] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-"""What folders are called that hold the classes once for each use."""
+"""Names of folders that have the classes once for each use, such as training."""
 
 
 def from_folder(
@@ -66,7 +66,7 @@ def from_folder(
 def from_tree(
     root: Path, tree: Tree, *, labels: bool, allow_empty: bool, part: PartName | None, wrapped: bool = False
 ) -> ImageSet:
-    """As `from_folder`, of any tree; `wrapped` if the class folders may be in a single folder of their own."""
+    """As `from_folder`, for any tree; `wrapped` if the class folders may be inside one more folder."""
     if labels:
         return _by_class(_class_root(root, tree, part, wrapped), tree, allow_empty)
     tree.walk(root)
@@ -220,7 +220,7 @@ class Tree:
         return folders
 
     def hint(self) -> str:
-        """What to say of images that are left out, if there are any."""
+        """A sentence about images that are left out, if there are any."""
         install = ""
         if self.extra:
             from ...encoders.pixels.decoding import HOW_TO_READ_MORE
@@ -234,7 +234,7 @@ class Tree:
         return "".join(f" {len(left)} {what} left out, {left[0]} first. {how}" for left, what, how in told if left)
 
     def warn(self, root: Path) -> None:
-        """Warn of them."""
+        """Warn about images that are left out."""
         if self.extra or self.raw or self.archives:
             warnings.warn(f"{root}:{self.hint()}", stacklevel=5)
 
@@ -256,7 +256,7 @@ class Tree:
 
 
 def readable(suffix: str) -> bool:
-    """Whether a file whose name ends so, in any case, is an image that can be read here."""
+    """Whether images with this ending, in upper or lower case, can be read here."""
     suffix = suffix.lower()
     if suffix not in _EXTRA:
         return suffix in EXTENSIONS

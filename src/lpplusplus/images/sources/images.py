@@ -40,7 +40,7 @@ def open_images(
     allow_empty
         Keep class folders without images; see `from_folder`.
     part
-        What they are for, where a folder has one for each use; see `from_folder`.
+        Which part to take of a folder that has `train`, `val` or `test` in it; see `from_folder`.
     """
     if not isinstance(source, str | os.PathLike):
         return from_list(source, y if labels else None)

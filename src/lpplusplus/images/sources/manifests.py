@@ -13,9 +13,9 @@ from .class_names import check_label
 from .image_set import ImageSet, Item, labelled
 
 MANIFESTS = (".csv", ".jsonl")
-"""How names of manifests end."""
+"""Endings of names of manifests."""
 LONGEST_LINE = 2**20
-"""Characters of a line, which has a path and a label."""
+"""Most characters of a line, which has a path and a label."""
 
 
 def from_manifest(path: str | PathLike[str], *, labels: bool = True) -> ImageSet:
@@ -30,7 +30,7 @@ def from_manifest(path: str | PathLike[str], *, labels: bool = True) -> ImageSet
     path
         A file named `*.csv` or `*.jsonl`.
     labels
-        False where labels are not needed; they are then ignored.
+        False if labels are not needed; they are then ignored.
     """
     path = Path(path)
     if path.suffix.lower() not in MANIFESTS:
@@ -139,7 +139,7 @@ def _text(row: dict[str, Any], name: str, where: str) -> str:
 
 def _check_file(item: Path, where: str) -> None:
     try:
-        if item.is_file() or item.is_symlink():  # Where a link leads is for `pixels.decoding` to judge.
+        if item.is_file() or item.is_symlink():  # `pixels.decoding` checks where a link leads.
             return
         folder = item.is_dir()
     except (OSError, ValueError) as error:

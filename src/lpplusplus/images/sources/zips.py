@@ -15,15 +15,15 @@ from .zipped_file import ZippedFile
 
 MOST_MEMBERS = 200_000
 DEEPEST = 32
-"""Folders in folders."""
+"""Largest depth of folders in folders."""
 _KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Ways of packing whose unpacking stops where it is told to."""
+"""Compression methods whose decoders stop at a given size."""
 
 
 def from_zip(
     path: str | PathLike[str], *, labels: bool = True, allow_empty: bool = False, part: PartName | None = None
 ) -> ImageSet:
-    """Images in a zip file, as `from_folder` reads them below a folder; a single folder around all is passed over.
+    """Images in a zip file, as `from_folder` reads them from a folder; a single folder around everything is skipped.
 
     Refused as a whole: encrypted archives, names that lead out of the archive, more than `MOST_MEMBERS` files, and
     contents that are many times larger than the archive. Zip files inside are not opened.
@@ -46,7 +46,7 @@ def from_zip(
 
 
 def _check(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuse what nobody's photos look like, before anything is unpacked."""
+    """Refuse what cannot be an archive of photos, before anything is unpacked."""
     if len(members) > MOST_MEMBERS:
         raise SourceError(f"{path} has {len(members):,} files, more than {MOST_MEMBERS:,}: unzip it, name the folder.")
     total, packed = sum(member.file_size for member in members), path.stat().st_size
@@ -89,7 +89,7 @@ class _ZipTree(Tree):
                 self._inside[place][folder] = None
                 place = place / folder
                 self._inside.setdefault(place, {})
-            if not member.is_dir():  # Of two with one name the last, as if it was unpacked; never instead of a folder.
+            if not member.is_dir():  # If two have one name, the last, as when unpacking; never instead of a folder.
                 inside = self._inside[place]
                 if inside.get(name, member) is not None:
                     inside[name] = ZippedFile(archive, member, place / name)

@@ -1,4 +1,4 @@
-"""One shard: a safetensors file that can be judged on its own."""
+"""One shard: a safetensors file that can be checked on its own."""
 
 import hashlib
 import json
@@ -20,11 +20,11 @@ from ..errors import DamagedShardError, ForeignStoreError, StoreError, shown
 KEY, VERSION = "lpplusplus.features", 1
 HASH_BYTES = 32
 LARGEST_HEADER = 2**16
-"""Bytes of a header: ours have some hundred, since paths and labels are among the arrays."""
+"""Most bytes of a header: ours have a few hundred, since paths and labels are among the arrays."""
 _UNSEALED = "0" * 64
 """Stands for the digest while it is computed, so that the digest covers every byte of the file but itself.
 
-Every version of the format must do so: a file of another version is newer if its digest is right, else damaged.
+Every version of the format must do so: then a file of another version is newer if its digest is right, else damaged.
 """
 
 _DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "U8": np.dtype("u1")}
@@ -187,7 +187,7 @@ def is_shard(path: Path) -> bool:
 
 
 def read_header(file: IO[bytes]) -> bytes:
-    """A file's beginning, with all of its header unless that is larger than any of ours."""
+    """The beginning of a file, with its whole header unless that is larger than `LARGEST_HEADER`."""
     length = file.read(8)
     return length + file.read(min(int.from_bytes(length, "little"), LARGEST_HEADER))
 
@@ -211,7 +211,7 @@ def _tensor(entry: dict[str, Any], base: int, size: int) -> Tensor:
     dtype, shape, (start, stop) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
     if not all(type(value) is int and value >= 0 for value in (*shape, start, stop)):
         raise ValueError("sizes in its header are not whole numbers")
-    too_many = len(shape) > 8 or math.prod(filter(None, shape)) > 2**48  # Numpy could not even make it without entries.
+    too_many = len(shape) > 8 or math.prod(filter(None, shape)) > 2**48  # Numpy refuses it even with a size of 0.
     if too_many or stop - start != math.prod(shape) * dtype.itemsize or base + stop > size:
         raise ValueError("its header does not fit its size")
     return Tensor(dtype, tuple(shape), base + start)

@@ -24,7 +24,7 @@ _SHARD = re.compile(r"shard-(\d{6,})\.safetensors")
 _TEMPORARY = re.compile(r"\.(index\.json|shard-\d{6,}\.safetensors)\..*\.tmp")
 _REPLACED = re.compile(r"[0-9a-f]{64}\.safetensors")
 _EVERYWHERE = -1
-"""Level of embeddings that every shard may take over; see `StoreWriter`."""
+"""Level of embeddings that every shard may reuse; see `StoreWriter`."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Found:
 class StoreWriter:
     """Brings a store in line with a list of images; a context manager that holds the store's lock.
 
-    Shard k may take over embeddings from `replaced/` and from shards up to k, but not from later shards: these must not
+    Shard k may reuse embeddings from `replaced/` and from shards up to k, but not from later shards: these must not
     change which images are computed together for shard k, since the last bits of an embedding may depend on its batch.
 
     Parameters
@@ -79,12 +79,12 @@ class StoreWriter:
         self._stack.close()
 
     def has(self, number: int, digest: bytes) -> bool:
-        """Whether shard `number` can take over the embedding of an image with this hash. Thread-safe."""
+        """Whether shard `number` can reuse the embedding of an image with this hash. Thread-safe."""
         known = self._by_hash.get(digest)
         return known is not None and known[0] <= number
 
     def row(self, number: int, digest: bytes) -> NDArray[np.float32]:
-        """The embedding that shard `number` can take over, (V, D)."""
+        """The embedding that shard `number` can reuse, (V, D)."""
         level, found, row = self._by_hash[digest]
         assert level <= number
         embedding: NDArray[np.float32] = self._embeddings(found)[row]
@@ -112,8 +112,8 @@ class StoreWriter:
     def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> int:
         """Write the index, when all shards are there, and remove what was set aside.
 
-        What was set aside stays if the store held a different list, since somebody may have named the wrong store: the
-        package's docstring says when. Returns how many images were left aside for that reason.
+        What was set aside stays if the store held a different list of images (see the package's docstring): somebody
+        may have named the wrong store. Returns how many images stay set aside.
         """
         receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
         with self._writing():
@@ -185,7 +185,7 @@ class StoreWriter:
                 entry.unlink()
 
     def _remove_index(self) -> None:
-        """Rename the index if none is renamed yet: until there is a new one, it says what the store held."""
+        """Rename the index, unless one is renamed already: it says what the store held before the change."""
         index, before = self.path / NAME, self.path / BEFORE
         with contextlib.suppress(FileNotFoundError):
             index.unlink() if before.exists() else index.replace(before)
@@ -243,7 +243,7 @@ class StoreWriter:
         if found.shard.key == self.origin.key:
             for row, digest in enumerate(map(bytes, found.shard.hashes)):
                 known = self._by_hash.get(digest)
-                # Of several equal images always the same one is used, however often a run was interrupted.
+                # Of several equal images the same one is used always, however often a run was interrupted.
                 rank = (level, found.receipt.digest)
                 if known is None or rank < (known[0], known[1].receipt.digest):
                     self._by_hash[digest] = (level, found, row)
@@ -251,7 +251,7 @@ class StoreWriter:
             self._current[level] = found
 
     def _embeddings(self, found: _Found) -> NDArray[np.float32]:
-        """The embeddings of a shard; the last four are kept, since images that were together are asked for together."""
+        """The embeddings of a shard. The last four shards are kept in memory: images of one shard are used together."""
         key = id(found)
         if key not in self._cache:
             self._cache[key] = read_shard(found.path)[0].embeddings

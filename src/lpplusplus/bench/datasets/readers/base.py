@@ -15,7 +15,7 @@ KeyCheck: TypeAlias = Callable[[Any, str], object]
 
 @dataclass(frozen=True)
 class Description:
-    """What an entry of a catalog says of a data set.
+    """The description of a data set in a catalog.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class Reader:
     required
         Keys that an entry of this layout must have.
     needs
-        Files and folders that must exist, relative to the root of all data sets; of the paths in one tuple, one must.
-        Raises `DatasetError` for keys that contradict each other.
+        Files and folders that must exist, relative to the root of all data sets. A tuple has alternatives: one of them
+        must exist. Raises `DatasetError` for keys that contradict each other.
     read
         Reads a data set below the root of all data sets; None for a layout of embeddings instead of images.
     listed

@@ -20,7 +20,7 @@ TEXT = "text.npz"
 
 
 def load_folder(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """The arrays of a feature file, those of `names`, from a folder of the cache."""
+    """The arrays `names` of a feature file, from a folder of the cache."""
     parts = [part for part in PARTS if (folder / f"targets_{part}.pt").is_file()]
     if not {"train", "test"} <= set(parts):
         raise DatasetError(f"{folder} must have features_train.pt, targets_train.pt, and the same for test.")
@@ -37,14 +37,14 @@ def load_folder(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]
 
 
 def _tensor(path: Path, dimensions: int, kinds: str) -> NDArray[Any]:
-    """A tensor from a file of torch's, read as numbers: nothing in it is run."""
+    """A tensor from a torch file, read as numbers: no code in it is run."""
     try:
         import torch
     except ImportError as error:
         raise DatasetError(f'{path} is read with torch: pip install "lpplusplus[torch]".') from error
     try:
         size = path.stat().st_size
-        for device in ("meta", "cpu"):  # First without memory: a tensor's shape may be any, whatever the file holds.
+        for device in ("meta", "cpu"):  # First without memory: a small file may claim a tensor of any shape.
             found = torch.load(path, map_location=device, weights_only=True)
             if not isinstance(found, torch.Tensor) or found.layout != torch.strided:
                 raise ValueError(f"it holds {type(found).__name__}, expected a tensor")

@@ -7,7 +7,7 @@ from .base import Description, Reader, safe_path, table, text
 
 
 def feature_path(entry: Description, root: Path, encoder: str | None) -> Path:
-    """The file of an encoder; by default of the first."""
+    """The file of an encoder; by default the first encoder."""
     files = entry.options["files"]
     if encoder is not None and encoder not in files:
         raise DatasetError(f"{entry.name} has features of {', '.join(files)}, not of {encoder!r}.")

@@ -29,7 +29,7 @@ def read(entry: Description, root: Path) -> ImageSplits:
 
 
 def _name_files(entry: Description) -> tuple[str, ...]:
-    """CoOp has a copy in each set's folder; the one of ImageNet does as well."""
+    """Files with class names. CoOp has a copy in each set's folder; ImageNet's own file serves as well."""
     return (entry.below(NAMES), *([f"{entry.parent}/{NAMES}"] if entry.parent else []))
 
 

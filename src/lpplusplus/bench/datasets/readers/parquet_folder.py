@@ -18,7 +18,7 @@ from .clip_benchmark import TEXT
 
 
 def splits_of(path: Path) -> dict[str, Path]:
-    """The data set of each split, or the one of all; empty if `path` is something else."""
+    """The Parquet data set of each split, or one for all; empty if `path` is something else."""
     parts = {part: path / part for part in PARTS if (path / part).is_dir() and is_parquet(path / part)}
     if parts:
         return parts
@@ -26,7 +26,7 @@ def splits_of(path: Path) -> dict[str, Path]:
 
 
 def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """The arrays of a feature file, those of `names`; text from `text.npz`, else by the encoder of the images."""
+    """The arrays `names` of a feature file; text is from `text.npz`, else made by the encoder of the images."""
     found = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
     _check_one_encoder(found, path)
     labels = [label for part in found.values() if part.labels is not None for label in part.labels.tolist()]

@@ -15,7 +15,7 @@ __all__ = ["Plot", "make_figures"]
 
 
 def make_figures(rows: Sequence[Row], scores: Sequence[Score]) -> tuple[list[Plot], list[str]]:
-    """All figures that the rows allow, and remarks on those that they do not."""
+    """All figures that can be drawn from the rows, and remarks on the others."""
     plots: list[Plot | None] = []
     remarks: list[str] = []
     styles = method_styles(keys_of(scores, "method"))

@@ -42,8 +42,8 @@ def rate_figure(rows: Sequence[Row], where: str) -> Plot | None:
 def recorded_step(rows: Sequence[Row]) -> float | None:
     """The Lipschitz step of gradient descent, as fits recorded it; the median over tasks.
 
-    Histories count time in units of the visual block's curvature. A fit with a known rate tells the unit, and a fit of
-    the same task with the Lipschitz step then tells that step.
+    Histories count time in units of the visual block's curvature. A fit with a known rate gives this unit; then a fit
+    of the same task with the Lipschitz step gives that step.
     """
     units = {}
     for row in rows:
@@ -59,7 +59,7 @@ def recorded_step(rows: Sequence[Row]) -> float | None:
 
 
 def curve_figures(rows: Sequence[Row], styles: dict[str, Style], where: str) -> list[Plot | None]:
-    """Loss and validation accuracy along the fit, of the first data set, most shots and first task that kept them."""
+    """Loss and validation accuracy during the fit, for the first data set, most shots and first task that has them."""
     kept = [row for row in rows if len(row.curve.get("loss", ())) > 1 and rate_of(row.cell) is None]
     if not kept:
         return []
@@ -129,7 +129,7 @@ def _curve_figure(key: str, title: str, name: str, curves: Sequence[_Curve]) -> 
 def _sweep(rows: Sequence[Row]) -> tuple[int, dict[float, list[Row]], list[Row]] | None:
     """The fewest shots, the descents there by rate, and those with the Lipschitz step; None for less than three rates.
 
-    All are of the same descent but for the rate: with another loss or start it would be another curve's point.
+    They differ in the rate only: a descent with another loss or start would belong to another curve.
     """
     descents = [row for row in rows if _is_descent(row) and row.accuracy is not None]
     at_any_shots = _by_rate(descents)

@@ -1,7 +1,7 @@
 """How every figure of a report looks, and how it is written to a file.
 
-Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart, and every method has a marker
-of its own, the same in all figures. Sizes are for a phone's width.
+Colours are Okabe and Ito's, which people with any kind of colour vision can tell apart. Every method has its own
+marker, the same in all figures. Sizes are for a phone's width.
 """
 
 import io
@@ -93,7 +93,7 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Settings of all figures; names are text, never formulas."""
+    """Settings of all figures; names are shown as text, never as formulas."""
     try:
         import matplotlib
     except ImportError as error:
@@ -146,7 +146,7 @@ def add_legend(figure: Any, entries: Sequence[tuple[Style, str]]) -> None:
 
     names = [shortened(name) for _, name in entries]
     figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * -(-len(entries) // 2))
-    # Names are put in afterwards, for matplotlib leaves out those that begin with "_".
+    # Names are put in afterwards, because matplotlib leaves out those that begin with "_".
     look = {"frameon": False, "fontsize": 9, "handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.35}
     places = [str(place) for place in range(len(names))]
     lines = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]

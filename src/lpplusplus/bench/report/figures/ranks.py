@@ -17,7 +17,7 @@ LEAST_BLOCKS, LEAST_METHODS = 5, 3
 
 
 def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
-    """Mean ranks with Nemenyi's critical distance; a remark instead where there is too little to compare."""
+    """Mean ranks with Nemenyi's critical distance; a remark instead if there is too little to compare."""
     main = [one for one in scores if is_main(one) and one.complete]
     methods = in_order(keys_of(main, "method"))
     table, blocks, what = _blocks(main, methods)
@@ -30,7 +30,7 @@ def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
         rank, frame = import_module("autorank").autorank, import_module("pandas").DataFrame
     except ImportError:
         return None, 'No rank diagram: it needs autorank, pip install "lpplusplus[bench]".'
-    # It prints its decisions, and warns of tests for normality, which do not bear on the ranks.
+    # It prints its decisions, and warnings about tests for normality, which do not affect the ranks.
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         result = rank(frame(table), alpha=0.05, order="descending", force_mode="nonparametric")
