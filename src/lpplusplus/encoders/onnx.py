@@ -122,7 +122,7 @@ class OnnxEncoder(Encoder):
         if not len(batch):
             return np.empty((0, self.dim), np.float32)
         name = next(iter(self._visual.inputs))
-        return self._visual.run({name: np.stack(batch)})
+        return self._visual.run({name: batch})
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tower, tokenizer, name = self._textual
@@ -188,9 +188,8 @@ class Tower:
             raise EncoderError(f"{self._path} should have one input of type {' or '.join(types)}; it has {has}.")
         return found[0]
 
-    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+    def run(self, feed: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         """Embeddings of all rows, in parts of the size that the graph wants or that is fast."""
-        feed = {name: rows.astype(self._type(name), copy=False) for name, rows in feed.items()}
         n = len(next(iter(feed.values())))
         step = self._batch or self._at_once or n
         parts = [{name: rows[a : a + step] for name, rows in feed.items()} for a in range(0, n, step)]
@@ -205,11 +204,12 @@ class Tower:
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
 
-    def _part(self, part: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+    def _part(self, part: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         n = len(next(iter(part.values())))
-        part = {name: _padded(rows, self._batch or n) for name, rows in part.items()}
+        # A list of images becomes an array here: a part of it stays in a core's cache, and threads do it side by side.
+        ready = {name: _padded(np.asarray(rows, self._type(name)), self._batch or n) for name, rows in part.items()}
         try:
-            (values,) = self._session.run([self.output], part)
+            (values,) = self._session.run([self.output], ready)
         except Exception as error:
             raise EncoderError(f"{self._path} failed: {error}") from error
         return np.asarray(values, np.float32)[:n]

@@ -153,7 +153,7 @@ def read_bytes(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> by
             raise ImageError(path, "is not a regular file.")
         _check_bytes(path, status.st_size, limits)
         with open(path, "rb") as file:
-            content = file.read(limits.max_bytes + 1)
+            content = file.read(status.st_size + 1)  # Python takes memory for all that is asked for.
     except (OSError, ValueError) as error:
         if isinstance(error, ImageError):
             raise
