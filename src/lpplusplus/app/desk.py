@@ -1,4 +1,4 @@
-"""What all tabs of the page share: the project, its learner, and long work under way. And where one tab is."""
+"""What all tabs of the page share: the project, its learner, and long jobs. Also the place that one tab shows."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .texts import TABS
 
 log = logging.getLogger(__name__)
 MOST_TRIED = 20
-"""Photos that were tried and can still be asked about and added to a class."""
+"""Most photos that were tried and are kept, to show their answers or add them to a class."""
 
 
 @dataclass
 class Place:
-    """Where one tab is. What a reload shall keep is in its address."""
+    """What one tab shows. What a reload should keep is in its address."""
 
     tab: str = "classes"
     photo: str | None = None
-    """Open in the dialog."""
+    """The photo that is open in the dialog."""
     renaming: str | None = None
     more: dict[str, int] = field(default_factory=dict)
     """How many more photos of a class are shown."""
@@ -43,7 +43,7 @@ class Place:
     tried: str | None = None
 
     def address(self) -> str:
-        """The part of it that is kept in the address."""
+        """The part that is kept in the address."""
         truth, answer = self.cell or (None, None)
         kept = {"tab": self.tab, "at": self.at, "truth": truth, "answer": answer, "tried": self.tried}
         return urlencode({name: value for name, value in kept.items() if value is not None})
@@ -71,7 +71,7 @@ class Job:
 
 
 class CancelledError(Exception):
-    """Somebody no longer wants a job."""
+    """A job was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Desk:
     Parameters
     ----------
     project, learner
-        What it is about.
+        The project that the page shows, and its learner.
     """
 
     def __init__(self, project: Project, learner: Learner) -> None:
@@ -96,13 +96,13 @@ class Desk:
         self.changes = 0
         """Grows with every change of a job or a setting."""
         self.drawn: dict[str, dict[str, list[float]]] = {}
-        """By UMAP and PCA the place of each photo on the map (`maps`)."""
+        """For UMAP and PCA, the place of each photo on the map (`maps`)."""
         self._cancelled: set[str] = set()
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
         self._lock = threading.Lock()
 
     def start(self, kind: str, work: Callable[[Progress], str | None]) -> None:
-        """Run a job in a thread of its own, unless it runs already. `work` returns the name of a file, or None."""
+        """Run a job in a separate thread, unless it runs already. `work` returns the name of a file, or None."""
         with self._lock:
             if kind in self.jobs and not self.jobs[kind].over:
                 return
@@ -127,11 +127,11 @@ class Desk:
         threading.Thread(target=run, name=f"lpplusplus-{kind}", daemon=True).start()
 
     def cancel(self, kind: str) -> None:
-        """End a job where it next can be ended."""
+        """End a job as soon as possible."""
         self._cancelled.add(kind)
 
     def busy(self, kind: str) -> bool:
-        """Whether a job is under way."""
+        """Whether a job is running."""
         return kind in self.jobs and not self.jobs[kind].over
 
     def _note(self, kind: str, **changes: Any) -> None:
@@ -140,7 +140,7 @@ class Desk:
             self.changes += 1
 
     def show_map(self, kind: str, places: dict[str, list[float]]) -> None:
-        """Take over what a map was made of."""
+        """Show a map with these places."""
         self.drawn[kind] = places
         self.changes += 1
 
@@ -150,12 +150,12 @@ class Desk:
         self.changes += 1
 
     def is_kept(self, path: str, label: str) -> bool:
-        """Whether somebody said so."""
+        """Whether `keep` was called for this photo with this label."""
         digest = self.learner.digest(path)
         return digest is not None and f"{digest}:{label}" in self.project.settings["kept"]
 
     def try_photo(self, name: str, path: Path) -> str | None:
-        """Ask about a photo, which is kept until others were tried; a key, or None if there is no encoder yet."""
+        """Embed a photo, kept until `MOST_TRIED` others were tried; returns its key, or None without an encoder."""
         row = self.learner.embed_file(path)
         if row is None:
             return None
@@ -167,7 +167,7 @@ class Desk:
         return key
 
     def reply(self, now: Snapshot, key: str | None) -> Reply | None:
-        """What the present classifier says of a photo that was tried."""
+        """The answer of the present classifier about a photo that was tried."""
         tried = self._tried.get(key or "")
         if tried is None or now.model is None or tried.row.shape[1] != now.model.n_features_in_:
             return None

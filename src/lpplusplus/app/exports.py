@@ -1,4 +1,4 @@
-"""Files to take along: the classifier, one ONNX file, a report, the labelled photos. And encoders from elsewhere."""
+"""Files to download: the classifier, one ONNX file, a report, the labelled photos. Also fetches encoders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def export(desk: Desk, kind: str) -> None:
 
 
 def path_of(desk: Desk, name: str) -> Path | None:
-    """Where a file is that was made."""
+    """Path of an exported file."""
     return desk.project.hidden / "exports" / name if name in FILES.values() else None
 
 
@@ -74,7 +74,7 @@ def _report(desk: Desk, path: Path, progress: Progress) -> None:
 
 
 def _photos(desk: Desk, path: Path, progress: Progress) -> None:
-    """Not compressed: photos are."""
+    """A zip file without compression: photos are compressed already."""
     photos = [photo for some in desk.project.listing().classes.values() for photo in some]
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         for done, photo in enumerate(photos):
@@ -94,7 +94,7 @@ def switch(desk: Desk, name: str) -> None:
         total = round((kind.size or 0) / MEGABYTE)
         cache = _cache()
         before = _size(cache)
-        # The command that people would use: it can be ended at any moment, and goes on from there the next time.
+        # The same command as on the command line: it can be stopped at any time, and continues the next time.
         command = [sys.executable, *PULL, name]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as pull:
             try:

@@ -1,16 +1,16 @@
-"""Who may use the page: one ASGI application around all others, for HTTP and websockets alike.
+"""Who may use the page: one ASGI application around all others, for HTTP and websockets.
 
 The page can read and move the photos of a folder, so nobody else may reach it: no other user of this machine, no
 machine of the network, and no web page that is open in another tab. In the order of the checks:
 
-1. **Host** must be a name of this machine. A web page that lets a name of its own lead here (DNS rebinding) sends
+1. **Host** must be a name of this machine. A web page whose own name points to this machine (DNS rebinding) sends
    that name.
-2. **Origin** must be the page itself, where a browser sends one; without one nothing is changed and no websocket opens.
-   What another page embeds, even one of another port of this machine, is refused by `Sec-Fetch-Site`.
-3. **Cookie.** The address that `lpp app` prints carries a random token. Who opens it gets a cookie, and no more is in
-   the address afterwards. With a password, who knows it gets the cookie too.
+2. **Origin**, if a browser sends one, must be the page itself; without it nothing is changed and no websocket opens.
+   Requests from other pages, even on another port of this machine, are refused by `Sec-Fetch-Site`.
+3. **Cookie.** The address that `lpp app` prints has a random token. Whoever opens it gets a cookie, and the token is
+   removed from the address. With a password, whoever knows it gets the cookie, too.
 
-Answers tell the browser to ask no other host, to show the page in no frame, and to guess no file's kind.
+Headers tell the browser to contact no other host, to show the page in no frame, and not to guess file types.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .texts import say
 
 SHORTEST_PASSWORD = 8
 SECONDS_BETWEEN_GUESSES = 1.0
-"""After a wrong password. Together with the length it keeps somebody from trying many."""
+"""Wait after a wrong password. Together with the password's length it prevents guessing."""
 LARGEST_FORM = 4096
-"""Bytes of the form with the password."""
+"""Most bytes of the form with the password."""
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d+)?", re.ASCII)
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
-# NiceGUI compiles its templates in the browser and writes scripts into the page, hence the two "unsafe". What is left
-# still keeps the page from asking any other host, whatever a name or a photo may hold.
+# NiceGUI compiles its templates in the browser and writes scripts into the page, hence the two "unsafe". The rest still
+# keeps the page from contacting any other host, whatever a name or a photo contains.
 POLICY = "; ".join((
     "default-src 'self'", "script-src 'self' 'unsafe-inline' 'unsafe-eval'", "style-src 'self' 'unsafe-inline'",
     "img-src 'self' data: blob:", "media-src 'self' blob:", "font-src 'self' data:", "object-src 'none'",
@@ -66,24 +66,24 @@ STYLE = Markup(
 
 
 def protect(app: ASGIApp, *, token: str, password: str | None = None, hosts: Collection[str] = HERE) -> ASGIApp:
-    """Let only those use `app` who have the token or know the password.
+    """Let only users with the token or the password use `app`.
 
     Parameters
     ----------
     app
         The page, with all its routes.
     token
-        What the address carries: `http://127.0.0.1:PORT/?token=TOKEN`.
+        Part of the address: `http://127.0.0.1:PORT/?token=TOKEN`.
     password
-        Another way in, for other machines; with it the page may also be called by an address in digits.
+        For other machines; with it, the host may also be an IP address.
     hosts
-        Names by which the page may be called: see `names_of`.
+        Allowed host names: see `names_of`.
     """
     return _Guard(app, token, password, frozenset(name.lower() for name in hosts))
 
 
 def names_of(host: str) -> set[str]:
-    """By which names a page may be called that listens on `host`."""
+    """Allowed host names of a page that listens on `host`."""
     if host in ("0.0.0.0", "::"):
         here = socket.gethostname().lower()
         return {*HERE, here, f"{here.partition('.')[0]}.local"}
@@ -91,7 +91,7 @@ def names_of(host: str) -> set[str]:
 
 
 def check_password(host: str, password: str | None, local: bool) -> None:
-    """Raise a `ValueError` unless who may reach the page is asked for enough."""
+    """Raise a `ValueError` if other machines can reach the page without a good password."""
     if password is None and not local:
         raise ValueError(
             f"--host {host} lets other machines reach your photos: choose a password with --password as well."
@@ -104,7 +104,7 @@ class _Guard:
     def __init__(self, app: ASGIApp, token: str, password: str | None, hosts: frozenset[str]) -> None:
         self._app, self._token, self._password, self._hosts = app, token, password, hosts
         self._session = secrets.token_urlsafe(32)
-        # Cookies know no ports: two pages on this machine must not overwrite each other's.
+        # Cookies do not depend on the port: two pages on this machine need different names.
         self._cookie = f"lpp-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
         self._next_guess = 0.0
 
@@ -130,11 +130,11 @@ class _Guard:
             try:
                 await (answer or self._app)(scope, receive, send_with_headers)
             except RuntimeError as error:
-                if str(error) != "No response returned.":  # So Starlette says that the browser no longer wants it.
+                if str(error) != "No response returned.":  # Starlette's message if the browser has gone.
                     raise
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
-        """What is said instead of the page; None lets the request pass."""
+        """The answer instead of the page; None lets the request pass."""
         if reason := self._stranger(scope):
             return _page(403, reason)
         asked = Request(scope, receive)
@@ -155,7 +155,7 @@ class _Guard:
         now = time.monotonic()
         if now < self._next_guess:
             return _page(429, say("guard_wait"), form=True)
-        # Set before anything is awaited: many guesses at once count as one.
+        # Set before the first await, so that many guesses at the same time count as one.
         self._next_guess = now + SECONDS_BETWEEN_GUESSES
         body = b""
         async for chunk in asked.stream():
@@ -169,7 +169,7 @@ class _Guard:
         return self._welcome("/")
 
     def _welcome(self, to: str) -> Response:
-        """The cookie. This page then leads on: a redirect of a link elsewhere would leave a strict cookie behind."""
+        """Set the cookie, with a page that leads on: browsers send no strict cookie after a redirect from elsewhere."""
         answer = HTMLResponse(_html(h("p", h("a", say("guard_open"), href=to)), to))
         answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return answer
@@ -179,7 +179,7 @@ class _Guard:
         return hmac.compare_digest(given.encode(), self._session.encode())
 
     def _stranger(self, scope: Scope) -> str:
-        """Why a request comes from somewhere else, if so."""
+        """Why a request is foreign; empty if it is not."""
         headers = Headers(scope=scope)
         named, origins = headers.getlist("host"), headers.getlist("origin")
         if len(named) != 1 or not self._is_ours(named[0]):
@@ -193,7 +193,7 @@ class _Guard:
         return ""
 
     def _is_ours(self, named: str) -> bool:
-        """Whether a Host is one of ours, with any port: one may have come through a tunnel."""
+        """Whether a Host is one of ours. Any port is allowed, because of tunnels."""
         parts = HOST.fullmatch(named.lower())
         if parts is None:
             return False
@@ -202,7 +202,7 @@ class _Guard:
             return True
         if self._password is None:
             return False
-        try:  # Nobody else can let a name lead here that consists of digits.
+        try:  # DNS rebinding needs a name; an IP address is safe.
             ipaddress.ip_address(name.strip("[]"))
         except ValueError:
             return False
@@ -228,7 +228,7 @@ def _page(status: int, text: str = "", *, form: bool = False) -> Response:
 
 
 def _html(body: Markup, then: str | None = None) -> str:
-    """A page of its own: nobody has shown yet that they may ask for a file of ours."""
+    """A page without other files: the user may not read our files yet."""
     leads_on = h("meta", http_equiv="refresh", content=f"0;url={then}") if then else None
     head = h("head", h("meta", charset="utf-8"), h("meta", name="viewport", content="width=device-width"), leads_on,
              h("title", "lpp app"), h("style", STYLE))  # fmt: skip

@@ -41,14 +41,14 @@ def joined(children: Iterable[Any]) -> Markup:
 
 
 def address(photo: Photo, size: int = 160) -> str:
-    """Where a photo is to be had; another one after every change of the file."""
+    """The address of a photo; it changes with the file."""
     return f"/photo/{quote(photo.path)}?size={size}&v={photo.mtime:x}-{photo.size:x}"
 
 
 def button(
     text: str, do: str, *, kind: str | None = None, label: str | None = None, disabled: bool = False, **about: Any
 ) -> Markup:
-    """A button that asks for an action; `about` is what the action is about."""
+    """A button for an action; `about` has the action's arguments."""
     data = {f"data-{name}": value for name, value in about.items()}
     return h(
         "button", text, type="button", data_do=do, class_=kind, aria_label=label, title=label, disabled=disabled, **data
@@ -56,7 +56,7 @@ def button(
 
 
 def picture(photo: Photo | None, size: int = 160, alt: str = "") -> Markup:
-    """A photo, loaded when it comes into sight; nothing for one that is gone."""
+    """A photo, loaded when it is scrolled into view; nothing if it does not exist any more."""
     if photo is None:
         return Markup("")
     return h("img", src=address(photo, size), alt=alt, loading="lazy", decoding="async", draggable="false")

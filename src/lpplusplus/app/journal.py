@@ -1,7 +1,7 @@
-"""Changes of a folder that can be taken back. Every change is a list of moves, written down before the first of them.
+"""Changes of a folder that can be undone. Every change is a list of moves, written to the journal before the first one.
 
-A line of the journal is a change, or says that one was undone or done again. The process may be killed at any moment:
-opening the journal finishes what its last line says. Nothing is ever deleted; to remove is to move.
+A line of the journal is a change, an undo or a redo. The process may be killed at any moment: opening the journal
+finishes its last line. Nothing is ever deleted; removing is moving.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class ProjectError(SourceError):
 
 
 class MoveError(ProjectError):
-    """A change was written down and cannot be made."""
+    """A change is in the journal, but cannot be made."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What was moved where, as paths in the folder; and what people call it."""
+    """What was moved where, as paths in the folder; and its description for people."""
 
     number: int
     about: Mapping[str, Any]
@@ -43,8 +43,7 @@ class Journal:
     path
         File with a line of JSON for each change.
     place
-        Where a path of the journal is on disk; it raises for what would leave the folder. A journal may come from
-        somebody else.
+        Gives the place of a path on disk; raises if it is outside of the folder. A journal may come from somebody else.
     """
 
     def __init__(self, path: Path, place: Callable[[str], Path]) -> None:
@@ -57,12 +56,12 @@ class Journal:
 
     @property
     def last(self) -> Change | None:
-        """What `undo` would take back."""
+        """The change that `undo` would undo."""
         return self._done[-1] if self._done else None
 
     @property
     def next(self) -> Change | None:
-        """What `redo` would do again."""
+        """The change that `redo` would do again."""
         return self._undone[-1] if self._undone else None
 
     @property
@@ -71,7 +70,7 @@ class Journal:
         return {path for change in (*self._done, *self._undone) for pair in change.moves for path in pair}
 
     def do(self, about: Mapping[str, Any], moves: Iterable[tuple[str, str]]) -> Change:
-        """Write down a change, then make it."""
+        """Write a change to the journal, then make it."""
         number = max((change.number for change in (*self._done, *self._undone)), default=0) + 1
         change = Change(number, about, tuple(moves))
         self._write({"change": number, "about": about, "moves": change.moves})
@@ -81,7 +80,7 @@ class Journal:
         return change
 
     def undo(self) -> Change | None:
-        """Take the last change back; None if there is none."""
+        """Undo the last change; None if there is none."""
         if not self._done:
             return None
         change = self._done[-1]
@@ -101,7 +100,7 @@ class Journal:
         return change
 
     def _apply(self, moves: Moves) -> None:
-        """Move what is there to where nothing is. What somebody moved by hand meanwhile stays where it is."""
+        """Move files that exist to places that are free. Files that were moved by hand stay where they are."""
         for source, target in moves:
             here, there = self._place(source), self._place(target)
             if os.path.lexists(here) and not os.path.lexists(there):
@@ -121,7 +120,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def _read(self) -> Moves | None:
-        """Fill both stacks; the moves of the last line, which perhaps were not finished."""
+        """Fill both stacks; returns the moves of the last line, which may be unfinished."""
         if not self.path.exists():
             return None
         content = self.path.read_bytes()

@@ -1,8 +1,8 @@
-"""A thread that keeps up with the folder: embeds what is new, fits, suggests. The newest state of the folder wins.
+"""A thread that follows the folder: embeds new photos, fits, suggests. The newest state of the folder wins.
 
-The order is that of what people wait for: an answer first, then what to label next. How good it is comes from a thread
-beside (`measurer`), which no change has to wait for. A change of the folder ends whatever is under way; what was
-embedded until then is kept.
+What people wait for comes first: a classifier, then suggestions what to label next. Another thread measures accuracy
+(`measurer`), so that changes need not wait for it. A change of the folder stops the running work; finished embeddings
+are kept.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from .snapshot import PROGRESS, Snapshot
 
 log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 1.0
-"""At the folder. Longer where looking takes long, so that it costs a twentieth of a core at most."""
+"""Between two looks at the folder; longer if a look takes long, so that looking takes at most 5 % of a core."""
 PORTION = 32
-"""Photos that are embedded before it looks whether the folder has changed."""
+"""Photos that are embedded before the next check whether the folder has changed."""
 MANY = 256
-"""With more photos to embed, the page and the browser go first; fewer are done before anybody notices."""
+"""With more photos to embed, the page and the browser get priority; fewer are done quickly."""
 SAVED_EVERY = 512
-"""Photos that a kill can lose the embeddings of."""
+"""Embeddings are saved after this many photos, so a kill loses no more."""
 MOST_SUGGESTED = 200
 
 
 class _StaleError(Exception):
-    """The folder is no longer what is being worked on."""
+    """The folder has changed since this work began."""
 
 
 class Learner:
@@ -96,7 +96,7 @@ class Learner:
         self._publish(listing=self.project.listing())
 
     def cancel(self) -> None:
-        """End what is under way, until the folder changes or somebody asks again (`look`)."""
+        """Stop the work until the folder changes or `look` is called."""
         with self._wake:
             self._wanted += 1
             self._paused = True
@@ -109,13 +109,13 @@ class Learner:
         return self._paused
 
     def use(self, encoder: str) -> None:
-        """Change the encoder, by the will of a person and not of a file; then everything is embedded again."""
+        """Change the encoder. A person chose it, not a file. Everything is embedded again."""
         self._trusted = encoder
         self.project.keep(encoder=encoder)
         self.look()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until everything is done that the folder asks for; whether it was."""
+        """Wait until all work is done; returns whether it is."""
         with self._wake:
             done = self._wake.wait_for(lambda: self._done == self._wanted or self._stopping, timeout)
         return done and self._measurer.wait(timeout)
@@ -151,7 +151,7 @@ class Learner:
                     self._work(listing, wanted, began)
             except _StaleError:
                 continue
-            except Exception as error:  # The classifier before it still answers.
+            except Exception as error:  # The last classifier still answers.
                 log.warning("not learned: %s", error, exc_info=not isinstance(error, ValueError | RuntimeError))
                 self._publish(problem=" ".join(str(error).split()) or repr(error))
             self._publish(phase="idle", done=0, total=0)
@@ -170,7 +170,7 @@ class Learner:
         self._publish(problem=None)
         photos = [photo for some in listing.classes.values() for photo in some]
         if tuple(listing.classes) != self.snapshot.labels and rows.missing(photos):
-            self._fit(rows, listing, photos, began)  # New names answer at once, by what is there already.
+            self._fit(rows, listing, photos, began)  # At once, with the embeddings that exist.
         self._embed(rows, _evenly(listing), listing, still)
         self._publish(phase="learning", done=0, total=0)
         clf = self._fit(rows, listing, photos, began)
@@ -183,24 +183,24 @@ class Learner:
             rows.save(listing)
 
     def _save(self, clf: ImageClassifier | None) -> None:
-        """Write a classifier, unless there is a newer one."""
+        """Save a classifier, unless there is a newer one."""
         with self._saving:
             if self._saved and clf is not None and clf is self.snapshot.classifier and not self._stopping:
                 clf.save(self.project.classifier)
 
     def _measured(self, clf: ImageClassifier | None, **found: Any) -> None:
-        """Publish what was found out about a classifier, unless there is a newer one."""
+        """Publish the measurements of a classifier, unless there is a newer one."""
         with self._wake:
             if clf is self.snapshot.classifier:
                 self._publish(**found)
         if not found.get("measuring", True):
-            self._save(clf)  # With what was found out.
+            self._save(clf)  # With the measurements.
 
     def _open(self) -> Rows:
         spec = str(self.project.settings["encoder"])
         if self._rows is None or self._rows_of != spec:
             self._publish(phase="opening")
-            # What the folder says may come from somebody else: then nothing is fetched, and no photo sent.
+            # The folder's settings may come from somebody else: then nothing is fetched, and no photo sent.
             by = None if spec == self._trusted else str(self.project.hidden / "settings.json")
             encoder: Encoder = open_encoder(spec, named_by=by)
             self._rows, self._rows_of = Rows(self.project, encoder), spec
@@ -236,7 +236,7 @@ class Learner:
         return np.stack([self._texts[name] for name in names])
 
     def _fit(self, rows: Rows, listing: Listing, photos: list[Photo], began: float) -> ImageClassifier | None:
-        """Fit, and say so; None without photos, when names alone answer."""
+        """Fit and publish the classifier; None without photos, when the names alone give the answers."""
         labels = tuple(listing.classes)
         if len(labels) < 2:
             self._publish(model=None, labels=labels, classifier=None, seconds=None)
@@ -267,11 +267,11 @@ class Learner:
         return tuple(suggestions(found, said, list(now.labels), none, np.empty(0, np.intp), MOST_SUGGESTED))
 
     def embeddings(self, photos: Sequence[Photo]) -> Embeddings | None:
-        """Of those photos that are embedded already, for the map; None before the encoder is open."""
+        """Embeddings of the photos that have one, for the map; None before the encoder is open."""
         return None if self._rows is None else self._rows.of(photos)
 
     def digest(self, path: str) -> str | None:
-        """What a photo is known by after it was moved."""
+        """A digest of a photo, which stays the same if it is moved."""
         photo = self.snapshot.listing.where().get(path)
         return None if self._rows is None or photo is None else self._rows.digest(photo)
 

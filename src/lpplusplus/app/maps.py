@@ -1,4 +1,4 @@
-"""The map of the photos: which are on it, and where. PCA takes milliseconds; UMAP runs in a process of its own."""
+"""The map of the photos: which are on it, and where. PCA takes milliseconds; UMAP runs in a separate process."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .project import Listing
 
 JOB = "map"
 SECONDS_BETWEEN_LOOKS = 0.2
-"""At whether somebody still wants it."""
+"""Between two checks whether the job was cancelled."""
 
 
 def on_map(desk: Desk, listing: Listing) -> Embeddings | None:
-    """The photos that are drawn, evenly chosen of all; None while there are too few."""
+    """The photos on the map, evenly chosen from all; None if there are too few."""
     everything = sorted(listing.where().values())
     found = desk.learner.embeddings(everything[:: -(-len(everything) // MOST) or 1])
     return None if found is None or len(found) < FEWEST else found
 
 
 def places(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
-    """Coordinates of the photos, and what made them: UMAP if somebody has asked for it and there are no new photos."""
+    """Coordinates of the photos, and how they were made: by UMAP if it was drawn and there are no new photos."""
     keys = _keys(found)
     by_umap, by_pca = (desk.drawn.get(kind, {}) for kind in ("UMAP", "PCA"))
     if by_umap and by_umap.keys() >= set(keys):
@@ -44,7 +44,7 @@ def places(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
 
 
 def _keys(found: Embeddings) -> list[str]:
-    """What each embedding is known again by: encoder and content."""
+    """A key of each embedding, from encoder and content."""
     assert found.origin is not None
     return [f"{found.origin.key} {digest.hex()}" for digest in found.digests()]
 
@@ -72,7 +72,7 @@ def _draw(desk: Desk, progress: Progress) -> None:
 
 
 def _umap(rows: NDArray[Any], progress: Progress) -> NDArray[np.float64]:
-    """UMAP in a process of its own: it compiles itself for many seconds, holding up everybody, and stays in memory."""
+    """UMAP in a separate process: it compiles for many seconds, blocks other threads, and stays in memory."""
     command = [sys.executable, "-m", "lpplusplus.images.projection"]
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as made:
         np.save(given, rows, allow_pickle=False)

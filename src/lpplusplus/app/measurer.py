@@ -1,4 +1,4 @@
-"""How good is the newest classifier? A thread of its own finds out, so that the next change need not wait for that."""
+"""How good is the newest classifier? A separate thread measures it, so that the next change need not wait."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..images.sources import sample_shots
 
 log = logging.getLogger(__name__)
 MOST_FOR_CURVE = 64
-"""Photos per class. With more the curve is flat; drawing it would take minutes, and more memory than all else."""
+"""Most photos per class for a learning curve. With more it is flat, and takes minutes and much memory."""
 SECONDS_TO_STOP = 5
-"""That the end of the program waits for a fit under way. Nothing is lost with it."""
+"""Time that the end of the program waits for a running fit. Nothing is lost if the fit is killed."""
 
 
 class _StaleError(Exception):
-    """Nobody wants to know any more."""
+    """The result is not needed any more."""
 
 
 class Measurer:
@@ -32,7 +32,7 @@ class Measurer:
     Parameters
     ----------
     publish
-        Called with a classifier and what was found out about it.
+        Called with a classifier and its measurements.
     """
 
     def __init__(self, publish: Callable[..., None]) -> None:
@@ -43,11 +43,11 @@ class Measurer:
         self._thread = threading.Thread(target=self._run, name="lpplusplus-measure", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, soon."""
+        """Stop the thread soon."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -60,13 +60,13 @@ class Measurer:
             self._wake.notify_all()
 
     def cancel(self) -> None:
-        """End what is under way."""
+        """Stop the running measurement."""
         with self._wake:
             self._wanted, self._pending = None, False
             self._wake.notify_all()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until the newest classifier is measured; whether it is."""
+        """Wait until the newest classifier is measured; returns whether it is."""
         with self._wake:
             return self._wake.wait_for(lambda: not self._pending or self._stopping, timeout)
 
@@ -115,7 +115,7 @@ class Measurer:
 
 
 def after_people(by: int) -> None:
-    """Let the page and the browser go first, for the rest of this thread and of those that it starts."""
-    if sys.platform == "linux":  # Elsewhere the whole process would step back, the page too.
+    """Give the page and the browser priority over this thread and the threads that it starts."""
+    if sys.platform == "linux":  # Elsewhere this would change the whole process, with the page.
         with suppress(OSError):
             os.nice(by)

@@ -1,8 +1,8 @@
-"""The page itself: NiceGUI carries HTML to each tab as it changes, and what people do back.
+"""The page itself: NiceGUI sends changed HTML to each tab, and events back.
 
-A tab shows a few slots. Whatever changes, all slots are made anew, and those that differ from what the tab has are
-sent. The script in the browser changes only what differs in them, so that focus and scrolling stay. All tabs show the
-same state, since none has one of its own but its `Place`.
+A tab shows a few slots. After any change all slots are rendered, and those that differ from the tab's are sent. The
+script in the browser changes only what differs in them, so that focus and scrolling stay. All tabs show the same state:
+a tab's only own state is its `Place`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .views import classes, export, frame, review, suggest, try_it, understand
 
 log = logging.getLogger(__name__)
 SECONDS = 0.2
-"""Between two looks at whether something has changed."""
+"""Between two checks for changes."""
 VIEWS: dict[str, Callable[..., Markup]] = {
     "classes": classes.render,
     "try": try_it.render,
@@ -40,7 +40,7 @@ VIEWS: dict[str, Callable[..., Markup]] = {
 IN_BROWSER = (
     "uploading", "refused", "offline", "no_camera", "take", "close", "webcam",
 )  # fmt: skip
-"""Texts that the script shows."""
+"""Texts for the script."""
 
 
 def add_page(desk: Desk) -> None:
@@ -78,7 +78,7 @@ class Tab:
     def __init__(self, desk: Desk, client: Client) -> None:
         self.desk, self.client = desk, client
         self.place: Place | None = None
-        """None until the browser has said where it is."""
+        """None until the browser has sent it."""
         self._sent: dict[str, str] = {}
         self._seen: tuple[int, int] | None = None
         self._shown: object = None
@@ -92,7 +92,7 @@ class Tab:
                 await self._send()
 
     async def handle(self, event: GenericEventArguments) -> None:
-        """Do what somebody asked for; a refusal is said, and nothing changes."""
+        """Do an action; if it is refused, show why and change nothing."""
         asked = event.args[0] if isinstance(event.args, list) and event.args else event.args
         if not isinstance(asked, Mapping):
             return
@@ -149,7 +149,7 @@ class Tab:
     def _changed(self) -> None:
         self.desk.learner.look()
 
-    # What can be asked for; `about` is the data of the button or form.
+    # Actions; `about` is the data of the button or form.
 
     def _do_tab(self, about: Mapping[str, Any]) -> None:
         if about["to"] in VIEWS:
@@ -220,7 +220,7 @@ class Tab:
             self._here.at = order[(suggest.position(order, self._here) + by) % len(order)].path
 
     def _step_past(self, photos: list[str]) -> None:
-        """The photo that is labelled goes: the next one comes."""
+        """The labelled photo is moved away: show the next one."""
         order = suggest.queue(self.desk.learner.snapshot)
         if order and order[suggest.position(order, self._here)].path in photos:
             self._step(1)

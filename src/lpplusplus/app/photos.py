@@ -1,7 +1,7 @@
-"""Photos on their way to the browser and from it. Both ways go through our own decoder, with its limits.
+"""Photos to and from the browser. In both directions they go through our own decoder, with its limits.
 
 The browser never gets a file of the folder, only a new JPEG of its pixels: no script in an SVG, no place and time in
-EXIF, no file that is something else than it says. What it sends is decoded before it is kept.
+EXIF, no file of a wrong type. Uploaded photos are decoded before they are kept.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .journal import ProjectError
 from .project import Project
 
 LIMITS = Limits(max_bytes=64 * 2**20, max_pixels=100_000_000)
-"""Of a photo. Larger than a telephone's, small enough for a laptop's memory."""
+"""Limits of a photo: larger than a telephone's, small enough for a laptop's memory."""
 MOST_FILES = 100
 MOST_BYTES = 512 * 2**20
-"""Of one request."""
+"""Most bytes of one request."""
 SIZES = (160, 640)
-"""Pixels of the longer side: in a list, and on its own."""
+"""Pixels of the longer side: in a list, and of a single photo."""
 KEPT = SIZES[0]
-"""The size that is kept on disk. A larger one is seen alone."""
+"""The size that is kept on disk. The larger one is shown for one photo at a time."""
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
 def routes(project: Project) -> list[Route]:
     """`GET /photo/PATH?size=160` shows a photo, `POST /upload/CLASS` adds some."""
-    # Two at a time: the encoder wants the processor too, and a photo may need hundreds of megabytes.
+    # Two at a time: the encoder needs the processor, too, and a photo may need hundreds of megabytes.
     workers = CapacityLimiter(2)
 
     async def show(request: Request) -> Response:
@@ -52,7 +52,7 @@ def routes(project: Project) -> list[Route]:
         try:
             path = project.path_of(request.path_params["path"])
             tag = f'"{_key(path)}-{size}"'
-            # The address names the version where it has a "v"; else the browser asks again.
+            # An address with "v" names the version of the photo; without it, the browser must ask again.
             headers = {"ETag": tag, "Cache-Control": FOR_EVER if "v" in request.query_params else "private, no-cache"}
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers=headers)
@@ -90,19 +90,19 @@ def routes(project: Project) -> list[Route]:
 async def read_uploads(
     request: Request, project: Project, workers: CapacityLimiter | None = None
 ) -> tuple[list[tuple[str, Path]], list[dict[str, str]]]:
-    """The photos in a form, each in a file of its own below the project's `incoming`; and those that are none.
+    """The photos in a form, each written to a file in the project's `incoming`; and files that are no photos.
 
     Returns
     -------
     list of (str, Path)
-        What the sender calls a photo, which may be anything, and where it is.
+        The sender's name of a photo, which may be any text, and its file.
     list of dict
         Name and reason of each file that cannot be read.
 
     Raises
     ------
     Refusal
-        If the whole request cannot be taken. Then nothing is left behind.
+        If the whole request is refused. Then no file is left behind.
     """
     kept: list[tuple[str, Path]] = []
     refused = []
@@ -127,7 +127,7 @@ async def read_uploads(
 
 
 def discard(kept: Iterable[tuple[str, Path]]) -> None:
-    """Delete what `read_uploads` kept and nobody took over."""
+    """Delete files of `read_uploads` that were not used."""
     for _, path in kept:
         path.unlink(missing_ok=True)
 
@@ -135,8 +135,7 @@ def discard(kept: Iterable[tuple[str, Path]]) -> None:
 def thumbnail(project: Project, path: Path, size: int) -> bytes:
     """A photo as a new JPEG, its longer side `size` pixels at most.
 
-    A small one that was made before is read as carefully as any photo, and written anew: the folder may be somebody
-    else's.
+    A cached thumbnail is decoded as carefully as any photo, and encoded again: the folder may come from somebody else.
     """
     if size != KEPT:
         return _jpeg(_small(read_bytes(path, LIMITS), path, size), 85)
@@ -149,9 +148,9 @@ def thumbnail(project: Project, path: Path, size: int) -> bytes:
         return _jpeg(_small(read_bytes(cached, LIMITS), cached, size), 80)
     except ImageError:
         picture = _small(read_bytes(path, LIMITS), path, size)
-    with suppress(OSError):  # A full disk keeps nobody from looking.
+    with suppress(OSError):  # The photo is shown even if the disk is full.
         folder.mkdir(parents=True, exist_ok=True)
-        fresh = cached.with_suffix(f".{secrets.token_hex(4)}")  # Not waiting for the disk: a damaged one is made again.
+        fresh = cached.with_suffix(f".{secrets.token_hex(4)}")  # No fsync: a damaged file is made again.
         fresh.write_bytes(_jpeg(picture, 90))
         fresh.replace(cached)
     return _jpeg(picture, 80)
@@ -164,7 +163,7 @@ def _small(content: bytes, path: Path, size: int) -> Image.Image:
 
 
 def _jpeg(picture: Image.Image, quality: int) -> bytes:
-    """Pixels and nothing else: Pillow would take a comment along."""
+    """Only the pixels: Pillow would also copy a comment."""
     picture.info.clear()
     file = io.BytesIO()
     picture.save(file, "JPEG", quality=quality)
@@ -172,7 +171,7 @@ def _jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def _key(path: Path) -> str:
-    """The same after a move, another after a change of content."""
+    """A key that stays the same after a move, and changes with the content."""
     status = os.stat(path, follow_symlinks=False)
     text = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]

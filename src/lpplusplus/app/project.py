@@ -1,4 +1,4 @@
-"""A project: a folder of photos on disk, and what the page keeps beside them.
+"""A project: a folder of photos on disk, and the page's own files.
 
     birds/
         robin/ wren/ …      a folder per class, as `lpp train` takes it
@@ -6,8 +6,8 @@
         classifier.lpp      the newest classifier
         .lpp/               settings, journal, embeddings, thumbnails; what was removed
 
-Everything but `.lpp/` may be changed without the page. Links are not followed: a folder that somebody sent cannot show
-what lies outside of it.
+Everything except `.lpp/` may be changed without the page. Links are not followed: so a folder from somebody else cannot
+show files outside of it.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from .journal import Change, Journal, MoveError, ProjectError
 
 CLASSIFIER = "classifier.lpp"
 LONGEST_NAME = 100
-"""Characters of a class or file name; four bytes each still fit into what a file system allows."""
+"""Most characters of a class or file name; with four bytes each, file systems still allow it."""
 _FORBIDDEN = re.compile(r'[/\\:*?"<>|]')
-"""What some file system does not allow in a name."""
+"""Characters that some file systems do not allow in a name."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-"""Names that Windows keeps for itself."""
+"""Names that Windows reserves."""
 
 
 class Photo(NamedTuple):
-    """A file, and what tells without reading it whether it is still the same."""
+    """A file, and what shows, without reading it, whether it has changed."""
 
     path: str
-    """In the project, with "/"."""
+    """Relative to the project, with "/"."""
     size: int
     mtime: int
     inode: int
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """The same after a move, another after a change of content."""
+        """Stays the same after a move, and changes with the content."""
         return self.size, self.mtime, self.inode
 
 
@@ -81,7 +81,7 @@ class Project:
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Created if it does not exist.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -131,7 +131,7 @@ class Project:
         return path
 
     def _place(self, relative: str) -> Path:
-        """As `path_of`, also for what is hidden."""
+        """As `path_of`, also for hidden files."""
         parts = relative.split("/")
         bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or _drive(part) for part in parts)
         if bad or not _is_text(relative):
@@ -147,10 +147,10 @@ class Project:
                 raise ProjectError(f"{shown(relative)} leads through a link.")
         return path
 
-    # What is there
+    # Reading the folder
 
     def listing(self) -> Listing:
-        """All photos, in the order in which `lpp train` takes them; never in the midst of a change of ours."""
+        """All photos, in the order of `lpp train`; never in the middle of a change by the page."""
         with self._lock:
             return self._listing()
 
@@ -181,7 +181,7 @@ class Project:
     # Changes
 
     def add_class(self, name: str) -> str:
-        """Make a class; its name as the folder has it."""
+        """Add a class; returns the name of its folder."""
         with self._lock:
             name = self._check_name(name, self.classes())
             empty = f"{HIDDEN}/incoming/{secrets.token_hex(8)}"
@@ -190,14 +190,14 @@ class Project:
             return name
 
     def rename(self, old: str, new: str) -> str:
-        """Give a class another name; its name as the folder has it."""
+        """Rename a class; returns the new name of its folder."""
         with self._lock:
             self._check_class(old, sorted_=True)
             new = self._check_name(new, [one for one in self.classes() if one != old])
             if new == old:
                 return new
             between = [] if new.casefold() != old.casefold() else [f"{HIDDEN}/incoming/{secrets.token_hex(8)}"]
-            steps = [old, *between, new]  # Where case does not matter, "robin" is in the way of "Robin".
+            steps = [old, *between, new]  # Some file systems take "robin" and "Robin" for the same name.
             self._journal.do({"what": "rename", "name": old, "to": new}, pairwise(steps))
             return new
 
@@ -208,7 +208,7 @@ class Project:
             self._journal.do({"what": "remove_class", "name": name}, [(name, f"{self._bin()}/{name}")])
 
     def add(self, class_name: str, files: Iterable[tuple[str, Path]]) -> list[str]:
-        """Take files over into a class, or into `unsorted`: what they shall be called, and where `incoming` put them.
+        """Move files from `incoming` into a class, or into `unsorted`; `files` are their new names and present paths.
 
         Returns their paths in the project.
         """
@@ -224,7 +224,7 @@ class Project:
             return [target for _, target in moves]
 
     def move(self, photos: Sequence[str], to: str) -> list[str]:
-        """Move photos to a class, or to `unsorted`; their new paths."""
+        """Move photos to a class, or to `unsorted`; returns their new paths."""
         with self._lock:
             self._check_class(to)
             self._check_photos(photos)
@@ -245,23 +245,23 @@ class Project:
                 self._journal.do({"what": "remove", "count": len(moves)}, moves)
 
     def undo(self) -> Change | None:
-        """Take the last change back, whoever made it and before which start of the program."""
+        """Undo the last change, also one from an earlier run of the program."""
         with self._lock:
             return self._journal.undo()
 
     def redo(self) -> Change | None:
-        """Do again what was undone last."""
+        """Redo the change that was undone last."""
         with self._lock:
             return self._journal.redo()
 
     @property
     def undoable(self) -> Change | None:
-        """What `undo` would take back."""
+        """The change that `undo` would undo."""
         return self._journal.last
 
     @property
     def redoable(self) -> Change | None:
-        """What `redo` would do again."""
+        """The change that `redo` would do again."""
         return self._journal.next
 
     def incoming(self) -> Path:
@@ -278,7 +278,7 @@ class Project:
                 file.write(json.dumps(self.settings).encode())
 
     def keep_label(self, photo: str) -> None:
-        """Note that a photo's label is right, whatever it looks like; known again by its content."""
+        """Note that a photo's label is right, even if it looks wrong. The note belongs to the photo's content."""
         with self._lock:
             self._check_photos([photo])
             label = photo.partition("/")[0]
@@ -287,10 +287,10 @@ class Project:
             note = f"{hashlib.sha256(self.path_of(photo).read_bytes()).hexdigest()}:{label}"
             self.keep(kept=list(dict.fromkeys([*self.settings["kept"], note])))
 
-    # Parts of these
+    # Helpers
 
     def _check_name(self, name: str, others: Sequence[str]) -> str:
-        """A name as its folder is called; refused if it cannot be one, or means the same as another class."""
+        """The folder name of a class; refused if it is not possible, or means the same as another class."""
         name = " ".join(unicodedata.normalize("NFC", name).split())
         problem = None
         if not name or not name.isprintable():
@@ -320,7 +320,7 @@ class Project:
                 raise ProjectError(f"there is no photo {shown(one)}.")
 
     def _free(self, wanted: str, taken: set[str]) -> str:
-        """A path that no file has; with a number, if need be."""
+        """A free path; with a number added if necessary."""
         stem, dot, suffix = wanted.rpartition(".")
         free, number = wanted, 2
         while free.casefold() in taken or os.path.lexists(self._place(free)):
@@ -350,7 +350,7 @@ class Project:
             return {}
 
     def _clear_incoming(self) -> None:
-        """Remove what was on its way when the process was killed."""
+        """Remove incomplete uploads of a process that was killed."""
         folder, needed = self.hidden / "incoming", self._journal.named
         if folder.is_dir() and not folder.is_symlink():
             for path in folder.iterdir():
@@ -359,7 +359,7 @@ class Project:
 
 
 def safe_name(name: str) -> str:
-    """A file name that every file system takes, as close as possible to what somebody called a file.
+    """A file name that every file system allows, as close as possible to the given one.
 
     >>> safe_name("../../etc/pass*wd.JPG"), safe_name(".hidden.png"), safe_name("CON.jpg"), safe_name("")
     ('pass_wd.JPG', 'hidden.png', 'photo-CON.jpg', 'photo.jpg')
@@ -394,10 +394,10 @@ def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
                 elif entry.is_file(follow_symlinks=False) and readable(os.path.splitext(entry.name)[1]):
-                    with suppress(FileNotFoundError):  # Gone meanwhile.
+                    with suppress(FileNotFoundError):  # Removed in the meantime.
                         status = entry.stat(follow_symlinks=False)
                         photos.append(Photo(prefix + entry.name, status.st_size, status.st_mtime_ns, status.st_ino))
-    except OSError:  # Gone meanwhile, or not ours to read.
+    except OSError:  # Removed in the meantime, or not readable.
         return [], []
     return sorted(folders), sorted(photos)
 

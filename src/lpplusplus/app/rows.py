@@ -1,4 +1,4 @@
-"""Embeddings of the photos of a project, by content: a photo that was moved or renamed is not embedded again."""
+"""Embeddings of a project's photos, found by content: a photo that was moved or renamed is not embedded again."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LABELLED, OTHERS = "labelled", "unsorted"
 
 
 class Rows:
-    """What one encoder makes of the photos of a project.
+    """Embeddings of a project's photos by one encoder.
 
     Parameters
     ----------
     project, encoder
-        Of what, and with what.
+        Whose photos to embed, and with what.
     """
 
     def __init__(self, project: Project, encoder: Encoder) -> None:
@@ -53,7 +53,7 @@ class Rows:
         return self._content.get(photo.key) in self._rows
 
     def missing(self, photos: Sequence[Photo]) -> list[Photo]:
-        """Those that are still to be embedded, and can be."""
+        """Photos that are not embedded yet and can be read."""
         return [photo for photo in photos if photo not in self and photo.key not in self.bad]
 
     def embed(self, photos: Sequence[Photo], progress: Progress | None = None) -> None:
@@ -85,13 +85,13 @@ class Rows:
         )
 
     def share(self, found: Embeddings) -> None:
-        """Keep the rows of `found`, which `of` gave, instead of copies of our own: a classifier keeps them anyway."""
+        """Use the rows of `found` (from `of`) instead of our own copies: a classifier keeps them anyway."""
         assert found.hashes is not None
         before, self._shared = self._shared, found.X if found.X.base is None else found.X.base
         self._rows |= {digest.tobytes(): row[0] for digest, row in zip(found.hashes, found.X, strict=True)}
         for digest, row in self._rows.items():
             if before is not None and row.base is before:
-                self._rows[digest] = row.copy()  # One row must not keep all of them.
+                self._rows[digest] = row.copy()  # A view of one row would keep all rows in memory.
 
     def digest(self, photo: Photo) -> str | None:
         """SHA-256 of a photo's bytes, if it was read."""
@@ -102,7 +102,7 @@ class Rows:
         """Write feature stores, as `lpp embed` would, and which file has which content."""
         labels = [label for label, photos in listing.classes.items() for _ in photos]
         photos = [photo for photos in listing.classes.values() for photo in photos]
-        with suppress(StoreError):  # Somebody else writes there just now: they are only a cache.
+        with suppress(StoreError):  # Another process writes there; these files are only a cache.
             self._save(LABELLED, photos, labels, tuple(listing.classes))
             self._save(OTHERS, listing.unsorted, None, ())
         known = {photo.key: self._content[photo.key].hex() for photo in listing.where().values() if photo in self}

@@ -80,7 +80,7 @@ def serve(
 
 
 def _share_heaps() -> None:
-    """Let threads share two heaps. By default each keeps what was freed in its own: 200 MB after 10 000 photos."""
+    """Let threads share two heaps. By default each thread keeps freed memory in its own: 200 MB after 10 000 photos."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
@@ -88,7 +88,7 @@ def _share_heaps() -> None:
 
 def _routes(desk: Desk) -> list[Route]:
     async def ask(request: Request) -> Response:
-        """What is this photo? The answer is a key, by which the page asks what is said of it."""
+        """Upload a photo to try. The answer is a key; the page then shows the result for this key."""
         try:
             kept, refused = await photos.read_uploads(request, desk.project)
         except Refusal as refusal:

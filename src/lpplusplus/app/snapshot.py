@@ -1,4 +1,4 @@
-"""What is known of a project at one moment, and what that says of a photo."""
+"""The state of a project at one moment, and its answer about a photo."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from ..probe.estimator import LPPlusPlus
 from .project import Listing
 
 NEAREST = 4
-"""Training photos that are shown as the reason of an answer."""
+"""Training photos that are shown as the reason for an answer."""
 PROGRESS = frozenset(("phase", "done", "total", "measuring"))
-"""What changes often, and is shown in one place only."""
+"""Fields that change often, and are shown in one place only."""
 Phase = Literal["idle", "opening", "embedding", "learning"]
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known at one moment. The page shows this and nothing else.
+    """The state of a project at one moment. The page shows only this.
 
     Attributes
     ----------
     number, version
-        The first grows with everything that changes, the second with everything but `PROGRESS`.
+        `number` grows with every change; `version` does so too, except for changes of `PROGRESS`.
     listing
         The folder.
     model, labels
-        What answers, and its classes in order; None before there are two classes.
+        The model that answers, and its classes in order; None before there are two classes.
     classifier
-        The same, if photos were learned, not only names.
+        The classifier of `model`; None if only names were learned.
     insight, held, check, curve
-        What was measured of `measured`, the classifier that is the present one or the one before.
+        Measurements of the classifier `measured`: the present one, or the one before it.
     suggested
         Which of the unsorted photos to label next.
     unreadable, embedded
         Photos that cannot be read, and why; number of those that are embedded.
     phase, done, total
-        What is under way.
+        The running work and its progress.
     measuring
-        Whether the classifier is being measured, beside that.
+        Whether the classifier is being measured at the same time.
     problem
         Why the last attempt failed.
     seconds
-        From the change of the folder that was noticed to its classifier.
+        Time from a change of the folder until the classifier was ready.
     """
 
     number: int
@@ -86,18 +86,18 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is said of one photo."""
+    """The answer about one photo."""
 
     answers: tuple[tuple[str, float], ...]
     """Labels and probabilities, the likeliest first."""
     none: bool | None
-    """Whether it shows none of the classes; None where there are too few photos to tell."""
+    """Whether it shows none of the classes; None if there are too few photos to tell."""
     nearest: tuple[str, ...]
-    """The training photos that it looks most like."""
+    """The most similar training photos."""
 
 
 def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
-    """What a snapshot's classifier says of one embedding, (1, D)."""
+    """The answer of a snapshot's classifier for one embedding, (1, D)."""
     if now.model is None:
         return None
     (chances,) = np.asarray(now.model.predict_proba(rows))

@@ -1,9 +1,9 @@
 """Work for more than one machine, on Ray: embedding, predicting, the benchmark.
 
-A run is cut into parts that know nothing of each other: some images in, one Parquet file out. A task of Ray reads its
-part, embeds it as the local engine does, and writes the file itself; only a receipt goes back. So pixels and embeddings
-never pass through the driver, a lost node costs the parts it was working on, and a killed driver goes on with the parts
-whose files are not there yet.
+A run is divided into independent parts: some images in, one Parquet file out. A Ray task reads its part, embeds it as
+the local engine does, and writes the file itself; only a receipt goes back. So pixels and embeddings never pass through
+the driver, a lost node costs only the parts it was working on, and a run that was killed continues with the parts that
+have no file yet.
 
-Nothing of Ray is imported before it is asked for.
+Ray is imported only when it is used.
 """

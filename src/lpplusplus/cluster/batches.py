@@ -11,15 +11,15 @@ from ..images.sources.image_set import ImageSet
 
 LARGEST = 512
 GAIN = 0.9
-"""A larger batch must take less than this part of the time per image: else the encoder's own size stays, with which
-rows are the local engine's, bit for bit."""
+"""A larger batch is used only if it takes less than this part of the time per image: with the encoder's own batch size,
+rows are those of the local engine, bit for bit."""
 
 
 def measured_batch(encoder: Encoder, images: ImageSet, rounds: int = 3) -> int | None:
     """The batch size that is clearly fastest, or None for the encoder's own.
 
-    A size that does not fit into memory ends the search. Real images are taken, but a few of them: what an encoder
-    takes does not depend on what they show.
+    A size that does not fit into memory ends the search. A few real images are enough: the encoder's time does not
+    depend on what they show.
     """
     some = _prepared(encoder, images, encoder.batch_size)
     if not some:
@@ -30,7 +30,7 @@ def measured_batch(encoder: Encoder, images: ImageSet, rounds: int = 3) -> int |
         size *= 2
         try:
             seconds = _seconds(encoder, some, size, rounds)
-        except (MemoryError, RuntimeError):  # Out of memory is a RuntimeError of torch's and of onnxruntime's.
+        except (MemoryError, RuntimeError):  # Torch and onnxruntime raise RuntimeError when out of memory.
             break
         if seconds > GAIN * fastest:
             break

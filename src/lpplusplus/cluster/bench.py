@@ -1,4 +1,4 @@
-"""`lpp bench run --engine ray`: the cells of a plan as tasks of Ray, their rows through one writer."""
+"""`lpp bench run --engine ray`: the cells of a plan as Ray tasks, with one writer for all rows."""
 
 import time
 import traceback
@@ -17,10 +17,10 @@ from .tasks import run_tasks
 
 
 class RayWorkers:
-    """Runs cells on the cluster that we are connected to; the driver alone writes results, as without Ray.
+    """Runs cells on the connected cluster; only the driver writes results, as without Ray.
 
-    Embeddings are put into the object store once, which brings them to each node once. A cell whose node is lost runs
-    again elsewhere. A cell asks for one processor, and for a GPU if its parameters name one (`device = "cuda"`).
+    Embeddings are put into the object store once, and sent to each node once. A cell whose node is lost runs again
+    elsewhere. A cell asks for one processor, and for a GPU if its parameters name one (`device = "cuda"`).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def on_gpu(cell: Cell) -> bool:
 
 
 def check_gpus(cells: Iterator[Cell]) -> None:
-    """Refuse a plan with cells for a GPU where no node has one: they would wait for ever."""
+    """Refuse a plan with cells for a GPU if no node has one: they would wait for ever."""
     if any(map(on_gpu, cells)):
         Slots(gpus=1).check()
 

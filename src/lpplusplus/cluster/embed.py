@@ -28,7 +28,7 @@ from .slots import Slots, connected
 from .tasks import run_tasks
 
 MEASURE_FROM = 20
-"""Parts: a shorter run is over before a better batch size has paid for finding it."""
+"""Fewest parts for which the batch size is measured: in a shorter run the measurement takes longer than it saves."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Embedding:
     spec
         Name of the encoder.
     origin
-        What the encoder must be: a worker with another model refuses.
+        The encoder that workers must have: one with another model refuses.
     cpus
         Threads of a worker.
     batch
@@ -79,8 +79,7 @@ def embed_on_ray(
     """Embed images on a Ray cluster into a Parquet data set that `lpplusplus.images.parquet` reads.
 
     Rows are those of the local engine, bit for bit on the same kind of machine, each once. Images that cannot be read
-    are left out and listed. A run that was stopped in any way goes on where it was: parts whose file is there are not
-    done again.
+    are left out and listed. A stopped run continues where it was: parts that have a file are not done again.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def embed_on_ray(
     slots
         What each worker asks for.
     address
-        Of the cluster; see `connected`.
+        Address of the cluster; see `connected`.
     progress
         Called as `progress(done, total)`, in parts.
     """
@@ -141,7 +140,7 @@ def embedded(part: Part, encoder: Encoder, origin: Origin) -> Embeddings:
 
 
 def limit_threads(cpus: int) -> None:
-    """Let joblib, by which encoders count processors, see those of this worker only."""
+    """Let joblib, which encoders ask for the number of processors, see only those of this worker."""
     os.environ["LOKY_MAX_CPU_COUNT"] = str(cpus)
 
 
@@ -170,7 +169,7 @@ def _nothing(images: ImageSet, origin: Origin) -> Embeddings:
 
 
 def _measured(work: Embedding, listed: Plan, slots: Slots, output: str) -> Embedding:
-    """With the batch size that is fastest on a worker, where the run is long enough to gain by it."""
+    """With the batch size that is fastest on a worker, if the run is long enough to gain by it."""
     if len(listed.parts) < MEASURE_FROM:
         return work
     kept = settings(output)

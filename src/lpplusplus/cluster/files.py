@@ -12,14 +12,14 @@ from ..images.parquet.addresses import need_pyarrow
 from ..images.sources.zipped_file import StoredFile
 
 ATTEMPTS = 4
-"""To read a file: services stumble."""
+"""Attempts to read a file: services fail now and then."""
 MOST_MEMBERS = 1_000_000
-"""Of a tar archive."""
+"""Most members of a tar archive."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedFile(StoredFile):
-    """A file by its place in a file system of pyarrow's."""
+    """A file in a pyarrow file system."""
 
     system: Any
     place: str
@@ -42,7 +42,7 @@ class PlacedFile(StoredFile):
                     return content
             except FileNotFoundError:
                 raise ImageError(self.path, "does not exist.") from None
-            except OSError:  # The service, not the image: if it stays away, the run stops and is started again later.
+            except OSError:  # The service fails, not the image: the run stops, and can be started again later.
                 if attempt == ATTEMPTS:
                     raise
                 time.sleep(0.2 * 4**attempt)
@@ -51,7 +51,7 @@ class PlacedFile(StoredFile):
 
 @dataclass(frozen=True, eq=False)
 class Content(StoredFile):
-    """Bytes that came with their table; None where the row has none."""
+    """Bytes from a table; None if the row has none."""
 
     content: bytes | None
     path: str
@@ -81,7 +81,7 @@ class TarMember(StoredFile):
 
 
 def tar_members(archive: Any, where: str) -> Iterator[TarMember]:
-    """The files of a tar archive in their order; folders, links and devices are passed over."""
+    """The files of a tar archive in their order, without folders, links and devices."""
     try:
         with tarfile.open(fileobj=archive, mode="r:") as tar:
             for _ in range(MOST_MEMBERS):

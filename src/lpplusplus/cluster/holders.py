@@ -1,4 +1,4 @@
-"""Embeddings that workers of Ray hold, for a fit that asks each of them for sums over its rows."""
+"""Embeddings that Ray workers hold, for a fit that asks each of them for sums over its rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,19 +25,19 @@ from .slots import Slots
 from .tasks import RETRIES, plain_error
 
 ARRAYS = ".npy"
-"""A file of rows without anything beside them: `np.load` maps it, and it is read block by block."""
+"""Ending of a file with rows only: `np.load` maps it, and it is read block by block."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What the driver has to know of the rows that a worker holds.
+    """What the driver has to know about the rows that a worker holds.
 
     Attributes
     ----------
     like
-        No rows of their width and precision, (0, D).
+        An empty array of the same width and precision, (0, D).
     labels
-        The different labels, and for each row which of them it has; None without labels.
+        The different labels, and for each row the position of its label; None without labels.
     classes, names, origin
         As in `Embeddings`.
     digests
@@ -56,8 +56,8 @@ class About:
 class Holder:
     """In a worker: some files of a data set.
 
-    They are read when they are first asked for. A worker that was lost and started again elsewhere reads them again;
-    it has nothing else to remember.
+    They are read at the first call. A worker that was lost and started again elsewhere reads them again; it keeps
+    nothing else.
     """
 
     def __init__(self, place: str, share: tuple[int, int]) -> None:
@@ -81,7 +81,7 @@ class Holder:
         X = self._rows()
         try:
             return held(X, first, *arguments)
-        except (MemoryError, OSError) as error:  # Of its machine; what a check raises is for the user as it is.
+        except (MemoryError, OSError) as error:  # Problems of its machine; errors of checks go to the user unchanged.
             raise ClusterError(without_secrets(repr(error), self._place)) from None
 
     def _rows(self) -> NDArray[Any]:
@@ -142,17 +142,17 @@ def _answer(begun: Any) -> Any:
 
 @contextmanager
 def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
-    """Embeddings whose rows workers of the cluster hold that we are connected to, for the time of the block.
+    """Embeddings whose rows are held by workers of the connected cluster, inside the `with` block.
 
-    `X` of what is yielded stands where an array of embeddings does in `fit` of `LPPlusPlus`, `GDA` and `ZeroShot`:
-    weights go out and sums come back, as large as the classes. No process holds all rows. The classifier is that of a
-    fit in memory, to rounding. `hashes` are those that a saved classifier keeps, in no order.
+    Pass `X` of the result to `fit` of `LPPlusPlus`, `GDA` or `ZeroShot`, in place of an array: workers get weights and
+    send back sums per class. No process holds all rows. Up to rounding, the classifier is that of a fit in memory.
+    `hashes` are those that a saved classifier keeps, in no order.
 
     Parameters
     ----------
     source
         A Parquet data set or what clip-retrieval wrote, by path or address; a feature store; or a `.npy` file with rows
-        and nothing else, which workers map. Every node must see it. A worker takes whole files.
+        only, which workers map. Every node must be able to read it. A worker takes whole files.
     slots
         What each worker asks for.
 
@@ -166,7 +166,7 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
     place, slots = absolute(source), slots or Slots()
     files = _files(place)
     count = min(slots.check(), files)
-    # While a worker starts again, calls are tried again and again; if it is lost for good, they fail.
+    # While a worker restarts, calls are repeated; if it is lost for good, they fail.
     kind = ray.remote(max_restarts=RETRIES, max_task_retries=-1, **slots.options)(Holder)
     actors = [kind.remote(place, (number, count)) for number in range(count)]
     try:
@@ -178,7 +178,7 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
 
 
 def _files(place: str) -> int:
-    """In how many parts a source can be divided."""
+    """Into how many parts a source can be divided."""
     if place.endswith(ARRAYS):
         return len(np.load(place, mmap_mode="r", allow_pickle=False))
     if is_store(Path(place)):

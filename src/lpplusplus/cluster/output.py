@@ -1,4 +1,4 @@
-"""The output of a run: one Parquet file for each part, and which of them are there already."""
+"""The output of a run: one Parquet file for each part, and which of them exist already."""
 
 import json
 import os
@@ -15,16 +15,16 @@ from ..images.parquet.writing import refuse_files, write_part
 from .parts import Part, Plan
 
 SETTINGS = "_run.json"
-"""What a run found out at its start and the next must take over."""
+"""File with settings that a run chose at its start, and that a continued run must use, too."""
 
 
 def absolute(place: str) -> str:
-    """A place as every worker understands it, whatever folder it runs in."""
+    """A path or address that does not depend on the folder in which a worker runs."""
     return spelled(place) if is_address(place) else os.path.abspath(place)
 
 
 def settings(place: str) -> dict[str, Any] | None:
-    """What an earlier run into this folder kept; None if there was none."""
+    """The settings of an earlier run into this folder; None if there was none."""
     system, folder = open_place(place)
     try:
         with system.open_input_stream(f"{folder}/{SETTINGS}") as stream:
@@ -37,7 +37,7 @@ def settings(place: str) -> dict[str, Any] | None:
 
 
 def keep_settings(place: str, found: dict[str, Any]) -> None:
-    """Keep something for the next run."""
+    """Keep settings for the next run."""
     system, folder = open_place(place)
     system.create_dir(folder, recursive=True)
     put(system, f"{folder}/{SETTINGS}", json.dumps(found).encode())
@@ -45,18 +45,18 @@ def keep_settings(place: str, found: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is known of a part that is done.
+    """What is known about a finished part.
 
     Attributes
     ----------
     rows
-        Of its file.
+        Number of rows of its file.
     labels
         The different labels in it.
     skipped
         Path and reason of each image that could not be read.
     seconds
-        What it took; None if it was there already.
+        Time that it took; None if it was there already.
     """
 
     rows: int
@@ -74,14 +74,14 @@ class Output:
     place
         A folder, by path or address.
     key
-        Digest of what makes the rows: of two keys, no part is taken for the other's.
+        Digest of what makes the rows: parts with different keys are never mixed.
     """
 
     place: str
     key: str
 
     def about_part(self, number: int, part: Part, skipped: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-        """What the metadata of a part say."""
+        """Metadata of a part."""
         return {"key": self.key, "part": number, "listed": part.listed, "skipped": [list(one) for one in skipped]}
 
     def write(self, number: int, table: Any) -> int:
@@ -108,7 +108,7 @@ class Output:
             return {number: receipt for number, receipt in found if receipt is not None}
 
     def _receipt(self, system: Any, folder: str, number: int, plan: Plan) -> Receipt | None:
-        """Of a part that is there; None if it is damaged and must be made again."""
+        """The receipt of an existing part; None if it is damaged and must be made again."""
         where = f"{masked(self.place)}/{part_name(number)}"
         try:
             file = need_pyarrow("parquet").ParquetFile(system.open_input_file(f"{folder}/{part_name(number)}"))

@@ -1,4 +1,4 @@
-"""A source, cut into parts. A part is small enough to travel to a worker, which opens its images there."""
+"""A source, divided into parts. A part is a short description that is sent to a worker, which opens the images."""
 
 import json
 import re
@@ -23,9 +23,9 @@ from ..images.store.shards import list_digest
 from .files import Content, PlacedFile, tar_members
 
 MOST_PARTS = 20_000
-"""Of a list of images: beyond, parts become larger."""
+"""Most parts of a list of images; for longer lists, parts become larger."""
 IMAGES = ("image", "jpg", "jpeg", "png", "webp", "bytes", "content")
-"""Columns of a table that may hold the bytes of images; the first that there is."""
+"""Columns of a table that may hold the bytes of images; the first existing one is used."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Files:
 
     @property
     def listed(self) -> str:
-        """Digest of what is in this part, which its output keeps."""
+        """Digest of the images in this part; its output keeps it."""
         return list_digest(self.shown, self.labels)
 
     def open(self) -> ImageSet:
@@ -51,7 +51,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Rows:
-    """A row group of a Parquet file, which holds images, or embeddings already."""
+    """A row group of a Parquet file with images, or with embeddings."""
 
     place: str
     path: str
@@ -144,11 +144,11 @@ class Plan:
     parts
         In order.
     images
-        Their number, where it is known before the work.
+        Number of images, if it is known beforehand.
     labelled
         Whether images have labels.
     classes, names
-        As in `ImageSet`; empty where only the work finds them.
+        As in `ImageSet`; empty if they are known only afterwards.
     problems
         What could not be listed: path and reason.
     ignored
@@ -165,9 +165,9 @@ class Plan:
 
 
 def plan(source: str, *, labels: bool) -> Plan:
-    """Cut a source into parts: a folder of images, a manifest, Parquet files or tar archives, by path or address.
+    """Divide a source into parts: a folder of images, a manifest, Parquet files or tar archives, by path or address.
 
-    Parts of a list of images begin where the local engine's shards begin, so that batches hold the same images.
+    Parts of a list of images begin where the local engine's shards begin, so that batches have the same images.
     """
     shards = _shards(source, labels)
     if shards is not None:
@@ -216,7 +216,7 @@ def _images(source: str, labels: bool) -> ImageSet:
 
 
 def _shards(source: str, labels: bool) -> Plan | None:
-    """The parts of Parquet files and tar archives; None if these are images."""
+    """The parts of Parquet files and tar archives; None if the source has images instead."""
     fs = need_pyarrow("fs")
     system, path = open_place(source)
     info = system.get_file_info(path)
@@ -272,7 +272,7 @@ class _PlacedTree(Tree):
                 self._inside[path.parent].append((path.name, False, item))
 
     def _folder(self, path: Path) -> None:
-        """Know a folder and all above it: object stores need not list them."""
+        """Add a folder and all folders above it: object stores may not list them."""
         if path not in self._inside:
             self._inside[path] = []
             self._folder(path.parent)

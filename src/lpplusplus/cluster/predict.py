@@ -29,9 +29,9 @@ class Answering:
     Attributes
     ----------
     model
-        The classifier's file: its bytes, since a worker may not see the driver's disk.
+        The bytes of the classifier's file, since a worker may not be able to read the driver's disk.
     question
-        What is asked.
+        What to answer.
     encoder, allow_network
         As in `ImageClassifier.load`.
     cpus
@@ -57,10 +57,10 @@ def predict_on_ray(
     address: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Outcome, list[tuple[str, str]]]:
-    """Classify images on a Ray cluster, a part at a time: no process holds more than its part.
+    """Classify images on a Ray cluster, part by part: no process holds more than one part.
 
     Writes Parquet files with the columns `path`, `label` and `probability` of the likeliest class, `top_labels` and
-    `top_probabilities`, and if asked for `set` and `none_of_these`. Goes on where it was stopped. Returns what was
+    `top_probabilities`, and if asked for `set` and `none_of_these`. Continues where it was stopped. Returns what was
     done, and the path and reason of each image that could not be read.
 
     Parameters
@@ -84,7 +84,7 @@ def predict_on_ray(
     work = Answering(content, question, encoder, allow_network, slots.cpus)
     clf = _classifier(work)
     if question.sets is not None or question.none is not None:
-        clf._doubting("predict_set" if question.none is None else "none_of_these")  # Refuses here, not on a worker.
+        clf._doubting("predict_set" if question.none is None else "none_of_these")  # Raise here, not on a worker.
     listed = plan(source, labels=False)
     about = {"model": hashlib.sha256(content).hexdigest(), "question": asdict(question)}
     key = hashlib.sha256(canonical_json(about, compact=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A run over all parts: what is missing is done, what is done is left alone."""
+"""A run over all parts that are not done yet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Outcome:
     Attributes
     ----------
     receipts
-        Of each part, in order.
+        One for each part, in order.
     reused
         Rows that were there already.
     workers
@@ -52,7 +52,7 @@ def run(
     slots: Slots,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Do all parts that are missing, on the cluster that we are connected to.
+    """Do all missing parts on the connected cluster.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def run(
 
 
 def _guarded(work: Callable[..., Receipt], shared: Any, output: Output, part: Part, number: int) -> Receipt:
-    """On a worker: no error has a password, in no log of Ray's either."""
+    """On a worker: mask passwords in errors, also in those that Ray logs."""
     try:
         return work(shared, output, part, number)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""What a worker asks for, and whether the cluster can give it: checked before anything starts.
+"""Resources that a worker asks for. Before anything starts, it is checked that the cluster has them.
 
-Ray lets a request wait for ever that no node can meet, since a larger node might still come.
+Otherwise Ray would wait for ever if no node has them, since a larger node might still join.
 """
 
 import os
@@ -25,7 +25,7 @@ class Slots:
     cpus, gpus
         For each worker.
     workers
-        At most so many at once; None for as many as the cluster has room for.
+        Most workers at once; None for as many as the cluster has room for.
     """
 
     cpus: int = 1
@@ -38,7 +38,7 @@ class Slots:
 
     @property
     def options(self) -> dict[str, Any]:
-        """For a task of Ray's."""
+        """Options of a Ray task."""
         return {"num_cpus": self.cpus, "num_gpus": self.gpus, "scheduling_strategy": "SPREAD"}
 
     def check(self) -> int:
@@ -74,11 +74,11 @@ class Slots:
 def connected(address: str | None = None) -> Iterator[None]:
     """A connection to a cluster: the one at `address`, else at `RAY_ADDRESS`, else a new one on this machine.
 
-    A connection that is there already is used and left open. Ray's own default, the last cluster that was started here,
-    is not asked for: if that has ended, Ray waits for minutes. "auto" asks for it. What Ray prints about lost nodes
-    goes to standard error.
+    An existing connection is used and left open. Ray's own default is the last cluster started here; if it has ended,
+    Ray waits for minutes. So it is used only for the address "auto". What Ray prints about lost nodes goes to standard
+    error.
     """
-    # As with onnxruntime: nothing is reported to its maker. Without GPUs, Ray leaves CUDA's variables alone.
+    # As with onnxruntime, no usage statistics are sent. Without GPUs, Ray leaves CUDA's variables alone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if find_spec("ray") is None:
@@ -106,8 +106,8 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def _for_us_alone() -> Iterator[None]:
-    """Settings of a new cluster on this machine: its ports, which Ray opens to the network, ask for a token of ours."""
-    # Else all other processes of this machine would go before the workers.
+    """Settings of a new cluster on this machine. Ray opens its ports to the network, so they need a token of ours."""
+    # By default all other processes of this machine have priority over the workers.
     wanted = {"RAY_worker_niceness": "0"}
     # A Ray that is imported already has read its settings, and would not know the token.
     if "ray" not in sys.modules and not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & os.environ.keys():
@@ -122,7 +122,7 @@ def _for_us_alone() -> Iterator[None]:
 
 
 def _check_reachable(address: str, seconds: float = 5.0) -> None:
-    """Refuse an address where nobody listens; Ray would wait for minutes."""
+    """Refuse an address where nothing listens; Ray would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or "/" in host:
         return

@@ -1,4 +1,4 @@
-"""Jobs as tasks of Ray: as many at once as there is room for, results as they end."""
+"""Jobs as Ray tasks: as many at once as there is room for; results come as jobs end."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from .errors import ClusterError
 from .slots import Slots
 
 RETRIES = 5
-"""How often a job is started again whose worker or node was lost; not if it raised an error of its own."""
+"""How often a job is started again if its worker or node was lost; not if the job itself raised an error."""
 
 
 def run_tasks(
@@ -25,22 +25,22 @@ def run_tasks(
     function
         A function of a module that the workers can import.
     jobs
-        Arguments of each call, taken as there is room. Who is free takes the next.
+        Arguments of each call. A free worker takes the next.
     slots
         What a job asks for.
     asked
-        What single jobs ask for, where they differ.
+        What single jobs ask for, if they differ.
     ahead
-        Jobs per worker that wait at their node beside the one that runs.
+        Jobs per worker that wait at the node behind the running one.
 
     Yields
     ------
     list
-        As soon as some jobs have ended, each of them with what it returned or the exception that it ended with.
+        Jobs that have just ended, each with its result or its exception.
     """
     import ray
 
-    remote = ray.remote(max_calls=0)(function)  # A worker stays for the next task, with its encoder; on a GPU, too.
+    remote = ray.remote(max_calls=0)(function)  # Keep the worker and its encoder for the next task, also on a GPU.
     waiting = iter(jobs)
     running: dict[Any, tuple[Any, ...]] = {}
     exhausted = False
@@ -75,7 +75,7 @@ def _result(reference: Any) -> Any:
 
 
 def plain_error(error: Any) -> Exception:
-    """What a task raised, as it was raised there; or that its worker was lost."""
+    """The exception that a task raised; or one that says that its worker was lost."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
         return cause

@@ -24,9 +24,9 @@ class Trained:
     images, workers
         How many images there were, and how many workers held them.
     accuracy
-        Fraction of validation images, or of images that were held out, that it gets right; None if none were.
+        Fraction of validation images, or of held-out images, that it gets right; None if there were none.
     measured
-        On which of the two.
+        Which of the two it was measured on.
     """
 
     classifier: ImageClassifier
@@ -48,7 +48,7 @@ def train_on_ray(
     slots: Slots | None = None,
     address: str | None = None,
 ) -> Trained:
-    """Train on embeddings that workers of a Ray cluster hold. The classifier is that of the local engine, to rounding.
+    """Train on embeddings that Ray workers hold. Up to rounding, the classifier is that of the local engine.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def train_on_ray(
             raise SourceError(f"{masked(source)} has no labels to train on.")
         clf.fit(support, val=val, names=names)
         workers = len(support.X._mine)  # type: ignore[attr-defined]
-    del clf.support_  # It was with the workers.
+    del clf.support_  # Only the workers had it.
     accuracy, measured = None, "not measured"
     if clf.validation_ is not None:
         accuracy, measured = clf.evaluate(clf.validation_).accuracy, "validation images"

@@ -1,1 +1,1 @@
-"""A trained classifier where its owner needs it: one ONNX file, and services. Only the command line imports this."""
+"""Deployment of a trained classifier: one ONNX file, and services. Only the page and the command line import this."""

@@ -1,1 +1,1 @@
-"""One file per tab. Each makes HTML from what is known, and changes nothing."""
+"""One file per tab. Each makes HTML from the current state, and changes nothing."""

@@ -15,7 +15,7 @@ from ..snapshot import Snapshot
 from ..texts import counted, percent, say
 
 AT_FIRST = 300
-"""Photos that are shown at first, of all classes; the rest on request. Each is loaded when it comes into sight."""
+"""Photos that are shown at first, over all classes; the rest on request. Each is loaded when it is in view."""
 FEWEST, STEP = 6, 60
 
 

@@ -1,4 +1,4 @@
-"""What is around every tab: tabs, undo, how good it is, what is under way; and the dialog of one photo."""
+"""The frame around every tab: tabs, undo, accuracy, progress; and the dialog of one photo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggest: unsorted photos one by one, the most useful first; a key each."""
+"""Suggest: label unsorted photos one by one, the most useful first, with one key each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .classes import zone
 from .frame import class_button
 
 STRIP = 8
-"""Photos that come next and are shown small."""
+"""Number of next photos that are shown small."""
 
 
 def render(_: Desk, now: Snapshot, place: Place) -> Markup:
@@ -62,5 +62,5 @@ def queue(now: Snapshot) -> list[Suggestion]:
 
 
 def position(order: list[Suggestion], place: Place) -> int:
-    """Where the photo is that is being labelled; the first if it is gone."""
+    """Position of the photo that is being labelled; the first if it is gone."""
     return next((i for i, one in enumerate(order) if one.path == place.at), 0)

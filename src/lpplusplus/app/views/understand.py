@@ -19,9 +19,9 @@ from ..texts import say
 
 SIZE = 600
 MOST_CELLS = 60
-"""Classes of the largest matrix that is drawn."""
+"""Most classes of a matrix that is drawn."""
 MOST_SHOWN = 60
-"""Photos of a cell."""
+"""Most photos that are shown of a cell."""
 
 
 def render(desk: Desk, now: Snapshot, place: Place) -> Markup:
@@ -57,7 +57,7 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
 
 
 def _other(desk: Desk, kind: str) -> Markup:
-    """How else it can be drawn, or that it is being drawn."""
+    """A button for the other kind of map, or progress while it is drawn."""
     job = desk.jobs.get(maps.JOB)
     if job is not None and not job.over:
         text = say("map_drawing", done=job.done, total=job.total) if job.total else say("map_starting")

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 17
-"""Operators of our own graphs. onnxruntime 1.17 knows up to 20."""
+"""Version of the operators in our own graphs. onnxruntime 1.17 knows up to 20."""
 IR_VERSION = 8
-"""Of the file's layout; the one that belongs to `OPSET`."""
+"""Version of the file format that belongs to `OPSET`."""
 
 
 class Graph:
@@ -27,7 +27,7 @@ class Graph:
         self._outputs: list[onnx.ValueInfoProto] = []
 
     def __call__(self, operator: str, *inputs: Any, result: str = "", **attributes: Any) -> str:
-        """Add a node. Inputs are names, or numbers and arrays of numpy; its result is named by the graph by default."""
+        """Add a node. Inputs are names, or numpy numbers and arrays; by default the graph names the result."""
         import onnx
 
         name = result or f"{self._prefix}{operator}_{len(self._nodes)}"
@@ -71,7 +71,7 @@ class Graph:
 
     @property
     def parts(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """Its nodes and its constants, for a graph that somebody else builds."""
+        """Its nodes and its constants, for use in another graph."""
         return self._nodes, self._tensors
 
     def model(self, opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""The methods' way from embeddings to probabilities, as an ONNX graph."""
+"""From embeddings to probabilities, by each method, as an ONNX graph."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from ...probe.none_of_these import familiarity, lowest_familiarity
 from .graph import Graph
 
 FALSE_ALARMS = 0.05
-"""The part of true class members that the output `none_of_these` may turn away."""
+"""The fraction of images of the classes that the output `none_of_these` may reject."""
 
 
 def threshold(model: FewShotClassifier) -> float | None:
-    """The familiarity below which an image is none of the classes; None if the classifier does not know."""
+    """The familiarity below which an image is none of the classes; None if the classifier has no such score."""
     if not isinstance(model, LPPlusPlus) or model.held_out_evidence_ is None:
         return None
     held_out = backend.to_numpy(model.held_out_evidence_)
@@ -53,7 +53,7 @@ def add_none_of_these(g: Graph, model: Any, f: str, logits: str, limit: float) -
 
 
 def _max(g: Graph, x: str) -> str:
-    """(n, 1); not `ReduceMax`, whose axes are written in two ways in the versions of ONNX."""
+    """(n, 1); not by `ReduceMax`, whose axes are given differently in different versions of ONNX."""
     return g("GatherElements", x, g("ArgMax", x, axis=1, keepdims=1), axis=1)
 
 

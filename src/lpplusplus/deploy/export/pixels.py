@@ -1,4 +1,4 @@
-"""The package's way from a decoded photo to the encoder's input, as an ONNX graph: the same bits as Pillow's.
+"""Preprocessing, from a decoded photo to the encoder's input, as an ONNX graph: the same bits as with Pillow.
 
 Pillow resizes one axis after the other. Each output pixel is a weighted sum of the input pixels around its centre. The
 weights are computed in double precision, rounded to 22 bits behind the point, and multiplied with bytes in whole
@@ -47,7 +47,7 @@ def pixels_model(how: Preprocessing, result: str, dtype: Any, opset: int, ir_ver
     part = g("Slice", image, starts, stops, np.array([0, 1]))
     if not tall_first():
         rows_first = g.constant(np.array(False))
-    else:  # Where the height shrinks by more than twice as many pixels as the width.
+    else:  # If the height shrinks by more than twice as many pixels as the width.
         less = [g("Sub", _double(g, side), one.total) for side, one in zip(sides, (rows, columns), strict=True)]
         more = g("Greater", less[0], g("Mul", less[1], np.float64(2)))
         rows_first = g("And", more, g("Greater", less[0], np.float64(0)))
@@ -83,7 +83,7 @@ class _Axis:
     start: str
     """(1,) First input pixel that is needed."""
     stop: str
-    """(1,) First that is no longer needed."""
+    """(1,) First input pixel after the needed ones."""
     taps: str
     """(B, T) Input pixels of each block, counted from `start`."""
     digits: str
@@ -178,5 +178,5 @@ def _double(g: Graph, x: str) -> str:
 
 
 def _whole(g: Graph, x: str) -> str:
-    """Cut off what is behind the point, as C does."""
+    """Cut off the digits behind the point, as C does."""
     return g("Cast", x, to=7)

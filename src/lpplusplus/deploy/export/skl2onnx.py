@@ -14,7 +14,7 @@ INT64, STRING = 7, 8
 
 
 def register() -> None:
-    """Teach skl2onnx, which has to be installed, the classifiers of this package.
+    """Register the classifiers of this package with skl2onnx, which has to be installed.
 
     Examples
     --------

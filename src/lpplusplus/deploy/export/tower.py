@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...encoders.pixels.preprocessing import Preprocessing
 
 OLDEST = 13
-"""First opset with the operators as our own graphs use them."""
+"""Oldest opset whose operators work as our own graphs use them."""
 HEAVY = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": None}
 """Operators with large weights as their second input, and the axis of outputs; Gemm's depends on `transB`."""
 SMALL = 1024
@@ -81,7 +81,7 @@ def _from_torch(encoder: OpenClipEncoder) -> ImageTower:
     model, how = copy.deepcopy(encoder.model).cpu(), encoder.preprocess
     model.forward = model.encode_image
     for parameter in model.parameters():
-        parameter.requires_grad_()  # Without gradients torch takes a fused attention, which ONNX does not have.
+        parameter.requires_grad_()  # Without gradients torch uses fused attention, which ONNX does not have.
     example, file = torch.zeros(1, 3, how.size, how.size), io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The newer exporter needs another package.
@@ -100,9 +100,9 @@ def _from_torch(encoder: OpenClipEncoder) -> ImageTower:
 def in_eight_bits(model: onnx.ModelProto) -> None:
     """Store large weights as bytes with a scale per output; the arithmetic stays in floating point.
 
-    Activations are left alone: their range is not known without images, and guessing it anew for each image
-    (onnxruntime's dynamic quantisation) costs more accuracy and is slower for convolutions. Weights are widened by
-    Cast and Mul, which onnxruntime does once when it opens the file; DequantizeLinear it does anew for each image.
+    Activations are not quantised: their range is not known without images, and measuring it for each image
+    (onnxruntime's dynamic quantisation) costs more accuracy and is slower for convolutions. Weights are converted back
+    by Cast and Mul, which onnxruntime runs once, when it opens the file; it would run DequantizeLinear for each image.
     """
     import onnx
 
@@ -152,7 +152,7 @@ def _axis_of_outputs(node: onnx.NodeProto, ndim: int) -> int:
 
 
 def _bytes(weights: np.ndarray[Any, Any], axis: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The weights as whole numbers from -127 to 127, and the scale of each output, in a shape that multiplies."""
+    """The weights as whole numbers from -127 to 127, and the scale of each output, in a shape that broadcasts."""
     others = tuple(one for one in range(weights.ndim) if one != axis)
     scales = np.abs(weights).max(axis=others, keepdims=True) / 127
     scales[scales == 0] = 1

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PRODUCER = "lpplusplus"
 LARGEST = 2**31 - 1
-"""Bytes of a protobuf file."""
+"""Largest size of a protobuf file, in bytes."""
 TOLERANCE = 1e-4
 """Largest difference in probability between a classifier and its export."""
 TRIED = ((300, 200), (120, 260))
@@ -49,7 +49,7 @@ class Exported:
     difference: float
     """Largest difference in probability from the classifier on a few made-up inputs."""
     metadata: dict[str, str]
-    """What the file says of itself."""
+    """Metadata in the file."""
 
 
 def export_onnx(
@@ -105,7 +105,7 @@ def export_onnx(
 
 
 def why_head_only(images: ImageClassifier | None) -> str:
-    """Why no file can hold a classifier's encoder; empty if one can."""
+    """Why a file cannot hold the classifier's encoder; empty if it can."""
     if images is None or images.origin_ is None:
         return "it was trained on embeddings, and does not know their encoder"
     spec = images.origin_.spec if isinstance(images.encoder, Encoder | None) else images.encoder
@@ -133,7 +133,7 @@ def _describe(model: onnx.ModelProto, metadata: dict[str, str]) -> None:
 
     onnx.helper.set_model_props(model, metadata)
     model.producer_name, model.producer_version = PRODUCER, __version__
-    versions = {one.domain: one.version for one in model.opset_import}  # compose names each as often as it merged.
+    versions = {one.domain: one.version for one in model.opset_import}  # `compose` repeats them at every merge.
     del model.opset_import[:]
     model.opset_import.extend(onnx.helper.make_opsetid(domain, version) for domain, version in versions.items())
 

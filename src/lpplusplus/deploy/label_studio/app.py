@@ -21,7 +21,7 @@ from .config import LabelConfig
 from .learner import Learner
 
 LARGEST = 64 * 2**20
-"""Bytes of a request: Label Studio sends tasks in batches, and of images only where they are."""
+"""Largest request in bytes: Label Studio sends tasks in batches, with addresses of images, not images."""
 CREATED = {"ANNOTATION_CREATED", "ANNOTATION_UPDATED"}
 
 
@@ -52,9 +52,9 @@ def make_backend(learner: Learner, password: str | None = None, *, local: bool =
     Parameters
     ----------
     learner
-        Who answers.
+        Gives the answers.
     password
-        What Label Studio must send, by HTTP basic authentication with any user name; None lets everybody in.
+        What Label Studio must send, by HTTP basic authentication with any user name; None needs no password.
     local
         Whether it listens on this machine only: see `service.settings`.
     """

@@ -5,7 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 LONGEST = 2**18
-"""Characters of a configuration."""
+"""Most characters of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class LabelConfig:
         """
         if not isinstance(text, str) or len(text) > LONGEST:
             raise ValueError("the labelling configuration is missing or too long.")
-        if "<!" in text.replace("<!--", ""):  # Entities can be made to fill the memory, and no configuration has any.
+        if "<!" in text.replace("<!--", ""):  # Entities can fill the memory, and no configuration needs them.
             raise ValueError("the labelling configuration has a document type, which is not read.")
         try:
             tree = ElementTree.fromstring(text)

@@ -25,11 +25,11 @@ from .photos import Photos
 
 log = logging.getLogger(__name__)
 MOST_KEPT = 100_000
-"""Embeddings that are kept in memory; the oldest that no annotation needs are embedded again if asked for."""
+"""Embeddings kept in memory; beyond, the oldest without an annotation are dropped, and computed again if needed."""
 
 
 class Learner:
-    """Knows the annotations of one project.
+    """Learns from the annotations of one project.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Learner:
         self._photos.close()
 
     def configure(self, text: Any) -> LabelConfig:
-        """Take over a project's labelling configuration. With other classes, what was learned is fitted again."""
+        """Use a project's labelling configuration. If its classes are new, fit again."""
         config = LabelConfig.read(text)
         with self._configuring:
             if config != self.config:
@@ -85,7 +85,7 @@ class Learner:
         return config
 
     def annotate(self, number: int, where: Any, label: str | None) -> None:
-        """Note an annotation, or that it is gone; then fit."""
+        """Add an annotation, or remove it if `label` is None; then fit."""
         if label is None:
             self._annotations.pop(number, None)
         else:
@@ -99,7 +99,7 @@ class Learner:
         self._want()
 
     def catch_up(self, project: int) -> None:
-        """Take over all annotations that Label Studio has: after a start, the backend knows none."""
+        """Get all annotations from Label Studio: after a start, the backend has none."""
         config = self.config
         if config is None or not self._photos.has_token:
             return
@@ -113,7 +113,7 @@ class Learner:
         self._want()
 
     def predict(self, places: list[Any]) -> list[tuple[str, float] | None]:
-        """Label and probability for each image; None for one that cannot be had, which the log explains."""
+        """Label and probability for each image; None for an image that cannot be read (the log says why)."""
         model = self.model
         answers: list[tuple[str, float] | None] = []
         if model is None:
@@ -129,7 +129,7 @@ class Learner:
         return answers
 
     def wait(self) -> None:
-        """Until everything that was noted is learned."""
+        """Wait until all annotations are learned."""
         with self._changed:
             self._changed.wait_for(lambda: self._done == self._wanted or self._stopping)
 
@@ -139,7 +139,7 @@ class Learner:
             self._changed.notify_all()
 
     def _fit_for_ever(self) -> None:
-        """On a thread of its own: however many annotations came meanwhile, one fit learns them."""
+        """In a separate thread: one fit learns all annotations that came during the last fit."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._done < self._wanted or self._stopping)
@@ -197,5 +197,5 @@ class Learner:
 
 
 def _names(config: LabelConfig) -> tuple[str, ...]:
-    """What sentences call the classes."""
+    """Names of the classes in prompts."""
     return tuple(label.replace("_", " ") for label in config.labels)

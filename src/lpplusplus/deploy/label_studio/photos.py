@@ -1,4 +1,4 @@
-"""Images of tasks, from places that the user named: one Label Studio, one folder. What a task says is only a wish."""
+"""Images of tasks, only from places that the user named: one Label Studio and one folder."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Photos:
 
     @property
     def has_token(self) -> bool:
-        """Whether Label Studio can be asked for more than it tells."""
+        """Whether there is a token, with which Label Studio gives images and annotations."""
         return self._token is not None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._client.close()
 
     def read(self, where: Any) -> bytes:
-        """The file that a task names; `ImageError` if it is elsewhere, or cannot be had."""
+        """The file that a task names; `ImageError` if it is elsewhere, or cannot be read."""
         if not isinstance(where, str) or len(where) > 4096:
             raise ImageError("<task>", "does not say where its image is.")
         parts = urlsplit(where)

@@ -28,7 +28,7 @@ class Prediction(BaseModel):
     top: list[Guess]
     """The likeliest classes, the likeliest first."""
     set: list[str] | None = None
-    """All classes that may well be right, if `coverage` was asked for."""
+    """The prediction set, if `coverage` was asked for."""
     none_of_these: bool | None = None
     """Whether it shows none of the classes, if `false_alarms` was given."""
 
@@ -51,7 +51,7 @@ class Predictions(BaseModel):
 
 
 def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], asked: Question) -> Predictions:
-    """What a model says of embeddings."""
+    """A model's answers for embeddings."""
     if rows.shape[1] != model.dim:
         raise Refusal(
             422, "bad_embeddings", f"{model.name} takes embeddings of {model.dim} numbers, not of {rows.shape[1]}."
@@ -75,7 +75,7 @@ def answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], asked:
 
 
 def _doubt(model: Model, method: str, rows: NDArray[np.float32], rate: float) -> NDArray[np.bool_]:
-    """What a model says of its own answers, if it can: not every method does, nor every classifier."""
+    """Prediction sets or none-of-these, if the model has them: not every method and not every classifier does."""
     if not hasattr(model.classifier, method):
         raise Refusal(422, "cannot_doubt", f"{model.name} is {type(model.classifier).__name__}, which has no {method}.")
     try:

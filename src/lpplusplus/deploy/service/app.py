@@ -28,18 +28,18 @@ from .settings import HERE, Settings
 from .shelf import Model, Shelf
 
 SECONDS_BETWEEN_LOOKS = 1.0
-"""How often the files of the models are looked at."""
+"""Seconds between two checks for newer files of the models."""
 
 
 class ClassName(BaseModel):
-    """A class: its label, and what sentences for the encoder call it."""
+    """A class: its label, and its name in prompts."""
 
     label: str
     name: str
 
 
 class EncoderAbout(BaseModel):
-    """What made the embeddings that a model knows."""
+    """The encoder of a model."""
 
     name: str
     fingerprint: str
@@ -47,7 +47,7 @@ class EncoderAbout(BaseModel):
 
 
 class Classes(BaseModel):
-    """What a model can answer."""
+    """The classes of a model."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -72,7 +72,7 @@ class Classes(BaseModel):
 
 
 class ModelHealth(BaseModel):
-    """A model, and why its newer file is not used, if so."""
+    """A model, and why its newer file is not used, if there is one."""
 
     loaded: str
     problem: str | None
@@ -232,7 +232,7 @@ def _encoder(model: Model) -> Any:
 
 @contextmanager
 def _within(seconds: float, began: float, status: int, code: str, message: str) -> Iterator[None]:
-    """Refuse with `status` what is not done `seconds` after `began`."""
+    """Refuse with `status` if the block is not done `seconds` after `began`."""
     try:
         with anyio.fail_after(max(0.0, began + seconds - time.monotonic())):
             yield

@@ -1,7 +1,7 @@
-"""Images of all requests to embeddings: a pool decodes, one thread runs the encoder on whatever is ready.
+"""Embed the images of all requests: a pool of threads decodes, one thread runs the encoder on decoded images.
 
-Nothing waits for a batch to fill. While the encoder works, images gather, and all of them are its next batch: under
-load batches are large, and a single request is answered at once.
+Nothing waits for a batch to fill. The images that arrive while the encoder works are its next batch. So batches are
+large under load, and a single request is answered at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Batcher:
         self._exit.close()
 
     async def embed(self, encoder: Encoder, pictures: Sequence[Picture]) -> NDArray[np.float32]:
-        """Embeddings, (n, D). Called from the event loop, which alone counts what is waiting."""
+        """Embeddings, (n, D). Called from the event loop; only there waiting images are counted."""
         if self._waiting + len(pictures) > self._queue:
             raise Refusal(
                 429, "queue_full", f"{self._waiting} images wait, of {self._queue} at most: try again in a moment.",
@@ -89,7 +89,7 @@ class Batcher:
             raise Refusal(503, "encoder_failed", str(error)) from None
         finally:
             for job in jobs:
-                job.row.cancel()  # What has not begun need not begin, if one failed or time is up.
+                job.row.cancel()  # If one failed or time is up, the others need not start.
             self._count(-len(jobs))
 
     def _count(self, more: int) -> None:

@@ -12,7 +12,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """What a service tells of its work. Each service has its own registry."""
+    """Metrics of a service. Each service has its own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -28,7 +28,7 @@ class Metrics:
 
 
 class Counting:
-    """Count requests by route and status. Paths that are no route are one, so that nobody can invent labels."""
+    """Count requests by route and status. All unknown paths count as one route, so that nobody can create labels."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics

@@ -1,4 +1,4 @@
-"""What a request carries: image files, images in base64, or embeddings; never more of it than is allowed."""
+"""Reads a request within limits: image files, images in base64, or embeddings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Asked = list[Picture] | NDArray[np.float32]
 
 
 class RequestReader:
-    """Reads requests within the limits; all of them share a number of bytes."""
+    """Reads requests within the limits; there is also a limit on the bytes of all requests together."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._held = settings, 0
@@ -160,7 +160,7 @@ async def read_form(request: Request, chunks: AsyncGenerator[bytes, None], most:
         if "Too many files" in error.message:
             raise _too_many(most) from None
         raise Refusal(400, "malformed", f"the body is not multipart/form-data: {error.message}") from None
-    except (KeyError, ValueError, UnicodeError) as error:  # A header without a boundary, or one that is no text.
+    except (KeyError, ValueError, UnicodeError) as error:  # A header without a boundary, or with one that is not text.
         raise Refusal(400, "malformed", f"the body is not multipart/form-data ({error!r}).") from None
 
 

@@ -1,4 +1,4 @@
-"""The service in a process: warm, listening, and stopped without losing a request."""
+"""The service in a process: warmed up, listening, and stopped without losing a request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.types import ASGIApp
 from .shelf import Shelf
 
 SECONDS_TO_FINISH = 60
-"""After a signal to stop, for the requests under way."""
+"""Seconds after a signal to stop, to finish running requests."""
 
 
 def warm_up(shelf: Shelf) -> None:
-    """Embed an image with every encoder and ask every model, so that no user waits for that."""
+    """Run every encoder and every model once, so that no user waits for the slow first run."""
     from PIL import Image
 
     grey = Image.new("RGB", (64, 64), "grey")
@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(sock: socket.socket) -> str:
-    """What to write into a browser."""
+    """The address to open in a browser."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -48,11 +48,11 @@ def run(
     *,
     seconds_to_finish: int = SECONDS_TO_FINISH,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. Requests under way are answered first; a second Ctrl-C does not wait for them."""
+    """Serve until SIGTERM or Ctrl-C. Running requests are answered first; a second Ctrl-C does not wait for them."""
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=seconds_to_finish
     )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises them again after a good end: that is no failure.
+        signal.signal(number, lambda *_: None)  # uvicorn raises them again after a normal end, which is no failure.
     ready()
     uvicorn.Server(config).run(sockets=[sock])

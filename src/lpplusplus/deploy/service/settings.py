@@ -10,7 +10,7 @@ TOKEN_VARIABLE = "LPP_SERVE_TOKEN"
 HERE = ["localhost", "127.0.0.1", "[::1]"]
 """Names of this machine."""
 SHORTEST_TOKEN = 16
-"""Characters. Nothing slows down somebody who guesses, so a token must not be guessable."""
+"""Fewest characters. Guesses are not slowed down, so a token must not be guessable."""
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,20 @@ class Settings:
     Attributes
     ----------
     max_image, max_request
-        Bytes of an image, and of a whole request.
+        Most bytes of an image, and of a whole request.
     max_pixels
-        Pixels of an image.
+        Most pixels of an image.
     max_images
-        Images, or embeddings, in a request.
+        Most images, or embeddings, in a request.
     queue
         Images of all requests that may wait.
     timeout
         Seconds from the first byte of a request to its answer.
     token
-        What a request must carry; None lets everybody in who can reach the service.
+        What a request must carry; with None, everybody who can reach the service may use it.
     local
-        Whether the service listens on this machine only. Without a token, requests must then call it by a name of
-        this machine: otherwise a web page could reach it by a name of its own that leads here.
+        Whether the service listens on this machine only. Without a token, requests must then use a host name of this
+        machine: otherwise a web page could reach it by DNS rebinding.
     """
 
     max_image: int = 20 * 2**20

@@ -1,4 +1,4 @@
-"""The classifiers of a service. A file that is replaced is loaded again; one that cannot be loaded changes nothing."""
+"""The classifiers of a service. A replaced file is loaded again; if that fails, the old classifier stays in use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Shelf:
     Parameters
     ----------
     paths
-        Files of saved classifiers; the first answers where a request names none.
+        Files of saved classifiers; the first is the default.
     encoder, allow_network
         As in `ImageClassifier.load`.
     on_reload
@@ -91,7 +91,7 @@ class Shelf:
 
     @property
     def problems(self) -> dict[str, str | None]:
-        """Of each model, why its newer file is not used; None if there is nothing to tell."""
+        """For each model, why its newer file is not used; None if there is no problem."""
         return {name: slot.problem for name, slot in self._slots.items()}
 
     def pick(self, name: str | None) -> Model:
@@ -103,7 +103,7 @@ class Shelf:
         return self._slots[name].model
 
     def refresh(self) -> None:
-        """Load what has been replaced since the last look. Requests under way keep the model they began with."""
+        """Load files that were replaced since the last check. Running requests keep the model they began with."""
         for name, slot in self._slots.items():
             state = _state(slot.path)
             if state == slot.seen:
@@ -127,7 +127,7 @@ class Shelf:
         return Model(path.stem, clf.classifier_, labels, clf.names_, clf.origin_, self._encoder(clf), now)
 
     def _encoder(self, clf: ImageClassifier) -> Encoder | None:
-        """An encoder that is open already, if it is the right one: models share it, and its batches."""
+        """The encoder; one that is already open is shared between models, with its batches."""
         if clf.origin_ is None:
             return None
         for slot in self._slots.values():
@@ -137,7 +137,7 @@ class Shelf:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Changes when the file is replaced or written; None while there is none."""
+    """A value that changes when the file is replaced or written; None if there is no file."""
     try:
         status = os.stat(path)
     except OSError:
