@@ -1,1 +1,1 @@
-"""What all rooms stand on: the contract of a classifier, checks, arrays, threads, files."""
+"""The base of all other packages here: the contract of a classifier, checks, arrays, threads, files."""

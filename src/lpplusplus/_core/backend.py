@@ -1,4 +1,4 @@
-"""Where arrays live: the only module that tells numpy from torch.
+"""Numpy or torch: the only module that distinguishes between the two.
 
 All other numeric code is written once, against the array-API namespace `xp` of its inputs and the three things that
 numpy and torch share beyond that standard: `out=` arguments, in-place arithmetic and in-place indexing.
@@ -14,7 +14,7 @@ Array: TypeAlias = Any
 """A numpy array or a torch tensor; the array-API standard has no static type for 'either'."""
 
 SMALL_TRIANGLE = 64
-"""Order up to which a triangle is factored by the library itself."""
+"""Matrices up to this order are factored by the library itself."""
 
 _NUMPY = array_api_compat.array_namespace(np.empty(0))
 
@@ -43,7 +43,7 @@ def detached(x: Array) -> Array:
 
 
 def like(x: Array, reference: Array, *, dtype: Any = None) -> Array:
-    """`x` in the library and on the device of `reference`, copied only where it has to be.
+    """`x` in the library and on the device of `reference`, copied only if necessary.
 
     Without `dtype`, `x` keeps its own.
     """
@@ -51,7 +51,7 @@ def like(x: Array, reference: Array, *, dtype: Any = None) -> Array:
     if array_api_compat.is_torch_array(x) and not array_api_compat.is_torch_array(reference):
         x = to_numpy(x)
     if isinstance(x, np.ndarray) and not x.flags.writeable and array_api_compat.is_torch_array(reference):
-        x = x.copy()  # Torch warns of tensors on memory that must not be written to.
+        x = x.copy()  # Torch warns about tensors on read-only memory.
     return xp.asarray(x, dtype=dtype, device=array_api_compat.device(reference))
 
 
@@ -76,19 +76,19 @@ def cast(x: Array, dtype: Any) -> Array:
 
 
 def empty(reference: Array, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
-    """An uninitialised array beside `reference`."""
+    """An uninitialised array, in the library and on the device of `reference`."""
     xp = namespace(reference)
     return xp.empty(shape, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
 
 
 def zeros(reference: Array, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
-    """An array of zeros beside `reference`."""
+    """An array of zeros, in the library and on the device of `reference`."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=dtype or reference.dtype, device=array_api_compat.device(reference))
 
 
 def arange(reference: Array, n: int) -> Array:
-    """0 … n-1 beside `reference`."""
+    """0 … n-1, in the library and on the device of `reference`."""
     return namespace(reference).arange(n, device=array_api_compat.device(reference))
 
 
@@ -107,7 +107,7 @@ def repeat(x: Array, times: int) -> Array:
 def copy(x: Array) -> Array:
     """A copy of `x` whose rows are contiguous, whatever the order of `x`.
 
-    A transposed array copied as it lies would make every later sum of the two orders ten times slower.
+    A copy in transposed order would make every later sum with arrays in the usual order ten times slower.
     """
     if type(x) is np.ndarray:
         return np.array(x, order="C")
@@ -118,13 +118,13 @@ def row_dots(a: Array, b: Array) -> Array:
     """a_i·b_i for each row i, (n,)."""
     if type(a) is np.ndarray:
         return np.einsum("ij,ij->i", a, b)
-    # The squares of all images' rows are wanted: without an intermediate array as large as the images.
+    # Used for all images: without an intermediate array as large as the images.
     linalg = namespace(a).linalg
     return linalg.vector_norm(a, axis=1) ** 2 if a is b else linalg.vecdot(a, b)
 
 
 def squared_lengths(x: Array) -> Array:
-    """‖x_i‖² for each row i, (n,); infinite where it is too large for numbers of this kind."""
+    """‖x_i‖² for each row i, (n,); infinite if it is too large for this precision."""
     with np.errstate(over="ignore"):
         return row_dots(x, x)
 
@@ -134,7 +134,7 @@ def row_sums(x: Array) -> Array:
     # As a product it takes numpy half the time, with the same accuracy.
     if type(x) is not np.ndarray:
         return x.sum(1, keepdim=True)
-    with np.errstate(invalid="ignore"):  # OpenBLAS may look at what lies behind a row, and raise the flag for that.
+    with np.errstate(invalid="ignore"):  # OpenBLAS may read numbers behind a row, and raise the flag because of them.
         return (x @ np.ones(x.shape[1], x.dtype))[:, None]
 
 
@@ -145,7 +145,7 @@ def column_dots(a: Array, b: Array) -> Array:
 
 
 def column_dots_(a: Array, b: Array) -> Array:
-    """`column_dots` that may overwrite `a`, which saves tensors an array of that size."""
+    """`column_dots` that may overwrite `a`, which saves an array of that size for tensors."""
     return np.einsum("ij,ij->j", a, b) if type(a) is np.ndarray else a.mul_(b).sum(0)
 
 
@@ -162,7 +162,7 @@ def unit_rows(x: Array, order: Array | None = None) -> Array:
         squares = row_dots(x, x)
     # Rows of unit length up to rounding stay as they are: a copy of 16 000 x 1024 would be the largest array of a fit.
     off = xp.abs(squares - 1) > 16 * float(xp.finfo(x.dtype).eps)
-    # With a gradient they are divided too: that of x / |x| has no part along x.
+    # With autograd they are divided, too: the gradient of x / |x| has no part along x.
     learns = getattr(x, "requires_grad", False)
     nothing_to_scale = not learns and not bool(xp.any(off & (squares > 0)))
     if order is not None:
@@ -200,8 +200,8 @@ def sum_by_class(x: Array, y: Array, n_classes: int) -> Array:
 def triangle_and_inverse(x: Array) -> tuple[Array, Array]:
     """The lower triangle L of x = L Lᵀ, and L⁻¹, by halves.
 
-    Nearly all of it are matrix products. numpy's own Cholesky factor takes four times as long at 512 x 512, and SciPy's
-    lets no other thread run meanwhile.
+    Nearly all of the work is matrix products. numpy's own Cholesky factor takes four times as long at 512 x 512, and
+    SciPy's blocks all other threads.
     """
     xp, n = namespace(x), x.shape[0]
     if n <= SMALL_TRIANGLE:

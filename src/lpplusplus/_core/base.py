@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: ignore[misc]
     """Base of all classifiers on embeddings.
 
-    A method writes `_fit_task`, which sets `history_`, `text_`, and `coef_` and `intercept_` or what its own `_logits`
-    needs. It writes `_count_parameters` if it trains other numbers than a linear probe. Everything else is inherited:
-    checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
+    A method defines `_fit_task`, which sets `history_`, `text_`, and either `coef_` and `intercept_` or what its own
+    `_logits` needs. It defines `_count_parameters` if its trained parameters differ from a linear probe's. Everything
+    else is inherited: checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
 
-    A method is a dataclass whose fields are its parameters. What a field may be stands beside its type, such as
-    `epochs: Annotated[int, number(0, whole=True)] = 20`, and is checked in `fit`. Class attributes declare what a file
-    keeps (`fitted_arrays`, `fitted_scalars`, `index_arrays`) and what the method needs (`needs_torch`, `needs_places`,
-    `black_box`).
+    A method is a dataclass whose fields are its parameters. The allowed values of a field are part of its annotation,
+    such as `epochs: Annotated[int, number(0, whole=True)] = 20`, and are checked in `fit`. Class attributes declare
+    what a file keeps (`fitted_arrays`, `fitted_scalars`, `index_arrays`) and what the method needs (`needs_torch`,
+    `needs_places`, `black_box`).
     """
 
     parameter_rules: ClassVar[dict[str, list[Rule]]] = {}
-    """What each parameter may be. Rules beside a field's type are added; a module whose annotations are strings lists
+    """Allowed values of each parameter. Rules in annotations are added; a module whose annotations are strings lists
     its rules here."""
     needs_torch: ClassVar[bool] = False
     """Whether `fit` needs torch."""
@@ -64,7 +64,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True  # Tensors stay tensors, and `classes_` is one, too, where scikit-learn asks.
+        tags.array_api_support = True  # Tensors stay tensors; `classes_` is one, too, for scikit-learn.
         return tags
 
     def fit(
@@ -83,25 +83,25 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             Class-name embeddings from the same model, in the order of `classes`: one per class, those of P prompts, or
             a list with the prompts of each class. Or by name: a dict from class to vector, or a data frame with the
             classes as its index. A method takes the mean of a class's prompts unless its own documentation says more.
-            Without text it does what it can with the images alone.
+            Without text, only the images are used.
         classes : (K,) array-like, optional
             All classes; by default the sorted labels. A class with text and no example keeps its text score.
             scikit-learn's scorers of probabilities (log-loss, ROC) expect columns sorted by label: for them give the
             classes, and the rows of `text`, in that order.
         X_val, y_val : optional
-            Validation data for what the method chooses by itself. Its own documentation says what it does without.
-            In scikit-learn's cross-validation, wrap what has as many rows as X: `X_val=lpplusplus.Whole(X_val)`.
+            Validation data for choices that the method makes; its documentation says what it does without them. In
+            scikit-learn's cross-validation, wrap arrays with as many rows as X: `X_val=lpplusplus.Whole(X_val)`.
         """
         return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
     def _fit_given(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> "Self":
-        """`fit`, for methods whose own takes more."""
+        """`fit`, for methods whose own `fit` has more parameters."""
         with self._all_or_nothing():
             self._check_parameters()
             given = whole(X, **given)
             task = self._weighed(self._check_task(X, y, **given), sample_weight)
             self._fit_task(task)
-            for before in ("metadata_", "given_"):  # They were those of the classifier before.
+            for before in ("metadata_", "given_"):  # They belong to the previous fit.
                 self.__dict__.pop(before, None)
             if X is not None and not isinstance(task.X, Rows):
                 self.given_ = Given.of(X, y, sample_weight=sample_weight, **given)
@@ -113,20 +113,20 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         Parameters
         ----------
         X : (n, D) or (n, V, D) array
-            More embeddings, of as many views as before. They come after those that are there.
+            More embeddings, with as many views as before. They come after the existing ones.
         y : (n,) array-like
             Their labels.
         text : optional
             Text of the new classes, in any form that `fit` takes: rows in the order of `classes`, or of the sorted new
-            labels. Text of all classes, or by name, replaces what is there. Needed for new classes if the others have.
+            labels. Text of all classes, or by name, replaces the old text. New classes need text if the others have it.
         classes : optional
-            The new classes; or all of them, in the order that they shall have. By default sorted classes stay sorted,
-            and after others the new ones come last.
+            The new classes; or all classes in their new order. By default, sorted classes stay sorted; otherwise the
+            new ones come last.
 
         Raises
         ------
         ValueError
-            If the classifier no longer has what it was fitted on: it was saved without that or by an earlier version,
+            If the classifier no longer has its training data: it was saved without them or by an earlier version,
             comes from `fit_many`, or was fitted on a memory map that is larger than its parameter `memory`.
 
         Examples
@@ -161,7 +161,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was where something stops the fit: bad input, or Ctrl-C."""
+        """Leave the estimator as it was if something stops the fit: bad input, or Ctrl-C."""
         before = dict(vars(self))
         try:
             yield
@@ -174,7 +174,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_rules)
 
     def _adopt(self, other: "Self") -> "Self":
-        """Take over what `_check_task` has set in `other`."""
+        """Copy what `_check_task` has set in `other`."""
         for name in ("classes_", "n_features_in_", "feature_names_in_"):
             if name in vars(other):
                 setattr(self, name, vars(other)[name])
@@ -203,7 +203,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         Parameters
         ----------
         X : (n, D) array
-            Embeddings, from the encoder that the support came from.
+            Embeddings, from the same encoder as the support.
 
         Returns
         -------
@@ -263,13 +263,13 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             Anything that JSON can hold, such as an encoder's fingerprint or prompts. `load` sets it as `metadata_`. By
             default the `metadata_` that this classifier was loaded with.
         support
-            Keep what `fit` was given, in the precision that it had, without which there is no `extend`.
+            Keep the training data, in their own precision. Without them there is no `extend`.
 
         Notes
         -----
-        The file has all parameters, but for generators, callbacks, paths of checkpoints, and solvers from outside the
-        package, of which it has the name. A classifier trained by such a solver predicts when it is loaded; before it
-        is fitted again, its `solver` has to be set.
+        The file has all parameters except generators, callbacks and paths of checkpoints. Of a solver from outside the
+        package it has only the name: after loading, such a classifier predicts; before it is fitted again, its `solver`
+        has to be set.
         """
         check_is_fitted(self)
         model_file.save(self, path, metadata, support=support)

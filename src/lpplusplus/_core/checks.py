@@ -1,4 +1,4 @@
-"""Checks of single inputs. Every message names the array, the row where there is one, and the remedy."""
+"""Checks of single inputs. Every message names the array, the row if there is one, and the remedy."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -76,7 +76,7 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
 
 
 def _by_parts(check: Callable[[Array, str], None]) -> Callable[[Array | Rows, str], None]:
-    """A check of rows that goes through those of a file block by block."""
+    """A check of rows; those of a file are checked block by block."""
 
     @wraps(check)
     def checked(X: Array | Rows, name: str) -> None:
@@ -100,7 +100,7 @@ def check_finite(X: Array, name: str) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
         total = xp.sum(X)
     if bool(xp.isfinite(total)):
-        return  # A finite sum has finite terms; the converse fails only where the sum overflows.
+        return  # If the sum is finite, all terms are. If not, there is a bad term, or the sum overflows.
     row, in_all = _first(~xp.all(xp.isfinite(X), axis=1))
     if in_all:
         kind = "NaN" if bool(xp.any(xp.isnan(X[row, :]))) else "infinity (inf)"
@@ -112,7 +112,7 @@ def check_finite(X: Array, name: str) -> None:
 
 @_by_parts
 def check_no_zero_rows(X: Array, name: str) -> None:
-    """Raise for the first row that is zero; where a row holds several embeddings, if any of them is."""
+    """Raise for the first row that is zero; if a row has several embeddings, for the first with any zero one."""
     xp = backend.namespace(X)
     zero = ~xp.any(X != 0, axis=-1)
     if zero.ndim > 1:
@@ -150,7 +150,7 @@ def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
         y = backend.to_numpy(y)
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "f":
-        # scikit-learn's own check also warns of few images per class, which is the usual case here.
+        # scikit-learn's own check also warns about few images per class, which are normal here.
         odd = np.flatnonzero(~np.isfinite(y) | (y != np.floor(y)))
         if odd.size:
             raise ValueError(
@@ -165,7 +165,7 @@ def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
 
 
 def _check_one_kind(y: Any, name: str) -> None:
-    """Raise for a list of strings and numbers, which numpy would make strings, or of booleans and numbers."""
+    """Raise for a list that mixes numbers with strings (numpy would make all strings) or with booleans."""
     if not isinstance(y, list | tuple):
         return
     for kind in (str, bool | np.bool_):

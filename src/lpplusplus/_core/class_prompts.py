@@ -1,4 +1,4 @@
-"""What `text=` may be: one embedding per class, or several prompts of each."""
+"""Forms of `text=`: one embedding per class, or several prompts per class."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from .backend import Array
 
 
 def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | None]:
-    """One unit embedding per class, (K, D), and those of all prompts where there are several, (P, K, D).
+    """One unit embedding per class, (K, D); and those of all prompts, if there are several, (P, K, D).
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | Non
         (K, D), one row per class; (P, K, D), P prompts of each; or a list with an array (P_k, D) for each class. In the
         result, zeros stand where a class has fewer prompts than another.
     like
-        The images, of as many dimensions; the result is in their precision and on their device.
+        The images, with the same number of dimensions; the result has their precision and device.
 
     Examples
     --------

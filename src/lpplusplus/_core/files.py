@@ -1,4 +1,4 @@
-"""Files that are complete or absent, and JSON with one text for each value."""
+"""Files that are complete or absent, and JSON with exactly one text for each value."""
 
 import contextlib
 import errno
@@ -25,25 +25,25 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
             if not os.fstat(file.fileno()).st_nlink:
-                os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=file.fileno())  # linkat, which follows it.
+                os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=file.fileno())  # linkat follows the link.
         os.replace(name, target)
     except BaseException as error:
-        with contextlib.suppress(OSError):  # Not there, or on a disk that has become read-only: `error` says more.
+        with contextlib.suppress(OSError):  # It does not exist, or the disk has become read-only: `error` says more.
             os.unlink(name)
         ours = (name, str(name))
         if isinstance(error, OSError) and error.errno and (error.filename in (None, *ours) or error.filename2 in ours):
-            # A full disk names no file, and nobody knows `name`.
+            # The error of a full disk names no file, and users do not know `name`.
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
 def _nameless(folder: Path) -> IO[bytes] | None:
-    """A new file without a name, which is gone if this process is killed; None where the system has no such thing."""
+    """A new file without a name, which is gone if this process is killed; None if the system does not support it."""
     if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
         return None
     try:
         return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
-    except OSError:  # Some file systems lack it; what else is wrong is told by the attempt to make a file with a name.
+    except OSError:  # Not supported; other problems show when a file with a name is made.
         return None
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 
 def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """A fold number for each example. Folds have equal size, give or take one, and so has each class within them.
+    """A fold number for each example. Folds have equal sizes, up to one example, in total and within each class.
 
-    A class with fewer examples than folds is held out in some of the folds only, and one with two examples or more
-    never as a whole. Classes are dealt out in the order in which they first appear, so that neither their names nor the
-    order of `classes=` matters.
+    A class with fewer examples than folds is held out in some of the folds only. A class with two or more examples is
+    never held out as a whole. Classes are assigned in the order in which they first appear, so that neither their names
+    nor the order of `classes=` matters.
 
     >>> assign_folds(np.array([0, 0, 1, 1]), 4, np.random.default_rng(0)).tolist()
     [1, 0, 2, 3]
@@ -25,7 +25,7 @@ def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator
 
 
 def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """At most so many of `rows`, from all over: their order may be that of the classes.
+    """At most `most` of `rows`, evenly spaced, since rows may be sorted by class.
 
     >>> evenly(np.arange(10), 4).tolist()
     [0, 2, 5, 7]

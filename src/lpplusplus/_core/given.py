@@ -1,4 +1,4 @@
-"""What `fit` was given, as it was: with it a classifier grows, and is then what a fit on everything gives."""
+"""The arguments of `fit`, unchanged: `extend` adds to them, and the result is that of a fit on everything."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PRECISIONS = ("float16", "float32", "float64")
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Arguments of `fit`: copies, in the precision that they had."""
+    """Arguments of `fit`: copies, in their own precision."""
 
     X: Array
-    """(N, D) embeddings, or (N, V, D) of V views; with places, one axis more before the last."""
+    """(N, D) embeddings, or (N, V, D) for V views; with places, one more axis before the last."""
     y: np.ndarray[Any, Any]
     """(N,) labels."""
     text: Array | list[Array] | None = None
@@ -35,7 +35,7 @@ class Given:
         cls, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight: Any = None, unlabelled: Any = None,
     ) -> Given:  # fmt: skip
-        """Copies of what `fit` was given, and has checked."""
+        """Copies of the arguments of `fit`, which has checked them."""
         X, X_val = kept(X), None if X_val is None else kept(X_val)
         labels = checks.check_labels(y, "y", len(X)).copy()
         text, _ = named_text.in_order(text, classes, labels)
@@ -50,7 +50,7 @@ class Given:
         )
 
     def extended(self, X: Any, y: Any, text: Any, classes: Any, known: np.ndarray[Any, Any]) -> dict[str, Any]:
-        """Arguments for a fit on everything; `known` are the classes until now."""
+        """Arguments for a fit on everything; `known` are the present classes."""
         X, labels = kept(X), checks.check_labels(y, "y", len(X))
         if X.shape[1:] != self.X.shape[1:]:
             raise ValueError(
@@ -59,7 +59,7 @@ class Given:
             )
         checks.check_labels(
             [*self.y[:1].tolist(), *labels.tolist()], "y", 1 + len(labels)
-        )  # All words, or all numbers.
+        )  # All strings, or all numbers.
         new = np.setdiff1d(labels, known)
         text, named = named_text.in_order(text, classes, new.tolist())
         named = new if named is None else np.asarray(backend.to_numpy(named))
@@ -84,7 +84,7 @@ class Given:
         }
 
     def _text_of(self, order: list[Any], known: list[Any], text: Any, named: list[Any]) -> Any:
-        """Text of all classes: what is there, and `text`, which is that of the classes `named`."""
+        """Text of all classes: the existing text, and `text`, which belongs to the classes `named`."""
         if text is None and order == known:
             return self.text
         there: dict[Any, Any] = {}
@@ -109,7 +109,7 @@ class Given:
         return xp.concat(rows) if len(rows[0]) == 1 else xp.stack(rows, axis=1)
 
     def arrays(self, classes: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
-        """What a file keeps: labels as positions in `classes`, and prompts of different numbers one below the other."""
+        """Arrays for a file: labels are positions in `classes`; if numbers of prompts differ, all are stacked."""
         text = self.text
         found: dict[str, Any] = {"X": self.X, "X_val": self.X_val, "sample_weight": self.sample_weight}
         found["unlabelled"] = self.unlabelled
@@ -158,7 +158,7 @@ def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
 
 
 def _split(text: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], n_classes: int) -> list[np.ndarray[Any, Any]]:
-    """The prompts of each class, which stand one below the other."""
+    """The prompts of each class, from an array with all of them stacked."""
     fits = counts.shape == (n_classes,) and text.ndim == 2 and (counts > 0).all() and (counts <= len(text)).all()
     if not fits or counts.sum() != len(text):
         raise ValueError("prompts do not say how many rows of text each class has")
@@ -166,14 +166,14 @@ def _split(text: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], n_classes: 
 
 
 def kept(x: Any) -> Array:
-    """A copy in the same precision, if a file can have it; else in that of the fit."""
+    """A copy in the same precision, if a file can hold it; else in working precision."""
     x = backend.detached(x) if backend.is_foreign(x) else np.asarray(x)
     known = str(x.dtype).rpartition(".")[2] in PRECISIONS
     return backend.copy(x if known else backend.cast(x, backend.working_dtype(x)))
 
 
 def _order(known: np.ndarray[Any, Any], new: np.ndarray[Any, Any], named: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """All classes: as `named` if those are all, in order if they were, else the new ones last."""
+    """All classes: in the order of `named` if that has all; sorted if `known` is; else with the new ones last."""
     if not set(known.tolist()) - set(named.tolist()):
         last = np.setdiff1d(new, named)
         return np.concatenate([named, last]) if len(last) else named

@@ -1,4 +1,4 @@
-"""What a fit measured on its way: columns of numbers to plot, and notes to read."""
+"""What was measured during a fit: columns of numbers to plot, and notes to read."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ import numpy as np
 class History:
     """Columns of numbers, one entry per step, and notes about what the fit decided.
 
-    A column is read as an item or as an attribute. `LPPlusPlus` names its columns in advance, so one that a way of
-    selecting does not measure is there and empty.
+    A column is read as an item or as an attribute. `LPPlusPlus` creates all its columns at the start; those that were
+    not measured are empty.
 
     >>> history = History()
     >>> history.add(epoch=1, loss=0.5)

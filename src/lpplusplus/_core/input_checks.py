@@ -1,4 +1,4 @@
-"""What `fit` and `predict` are given, as checked arrays."""
+"""Checks of the inputs of `fit` and `predict`."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from .task import Task
 
 
 class InputChecks(BaseEstimator):  # type: ignore[misc]
-    """The part of `FewShotClassifier` that looks at its inputs."""
+    """The part of `FewShotClassifier` that checks its inputs."""
 
     normalize: bool
     memory: float | None = None
@@ -30,8 +30,8 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
     def classes_(self) -> Any:
         """The classes, (K,): a numpy array.
 
-        A tensor, if they are numbers and the classifier was fitted on tensors, for scikit-learn's array-API dispatch,
-        which mixes no libraries.
+        With scikit-learn's array-API dispatch, which mixes no libraries, it is a tensor if labels are numbers and the
+        classifier was fitted on tensors.
         """
         labels = self._labels
         beside = vars(self).get(next(iter(self.fitted_arrays)))
@@ -85,7 +85,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views, prompts, unlabelled=unlabelled)
 
     def _check_views(self, X: Any) -> tuple[Array, Array | None]:
-        """One embedding per image, the mean of its views where it has several; and those views."""
+        """One embedding per image, the mean of its views if it has several; and these views."""
         if getattr(X, "ndim", 2) != 3:
             rows = self._too_large(X)
             return self._check_images(X, "X", reset=True) if rows is None else rows, None
@@ -100,7 +100,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
         return backend.namespace(stack).mean(stack, axis=1), stack
 
     def _too_large(self, X: Any) -> Rows | None:
-        """Checked rows that are not read as a whole: `X` takes more than `memory` in its file, or others hold it."""
+        """Checked rows if `X` is not read as a whole: its file is larger than `memory`, or other processes hold it."""
         if isinstance(X, ScatteredRows):
             if self.memory is None:
                 raise TypeError(

@@ -11,8 +11,8 @@ Value = TypeVar("Value")
 class lazy(Generic[Value]):  # noqa: N801  (Used as a decorator, like `property`.)
     """`functools.cached_property` without its lock.
 
-    Up to Python 3.11 that lock is one for all objects of a class. Fits in threads then wait for each other, and a
-    process that is forked meanwhile waits for ever. If two threads ask for one attribute at once, both compute it.
+    Up to Python 3.11 all objects of a class share one lock. Then fits in threads wait for each other, and a process
+    that is forked in the meantime waits for ever. Here, two threads that need an attribute at once both compute it.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -28,6 +28,6 @@ class lazy(Generic[Value]):  # noqa: N801  (Used as a decorator, like `property`
     def __get__(self, instance: object | None, owner: type | None = None) -> lazy[Value] | Value:
         if instance is None:
             return self
-        # The next time Python finds the value in the object and does not come here.
+        # The next time Python finds the value in the object and does not call this.
         value = instance.__dict__[self._name] = self._compute(instance)
         return value

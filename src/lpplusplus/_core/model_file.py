@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 KEY, VERSION, FIRST = "lpplusplus", 2, 1
 PREFIX = "given."
-"""Of the names of arrays that `fit` was given."""
+"""Prefix of the names of arrays that are arguments of `fit`."""
 LARGEST_FILE = 8 * 2**30
-"""Bytes. 16 images of each of ImageNet's 21 000 classes, cached in double precision, take 3 GB, and so does what `fit`
-was given."""
+"""Bytes. A cache of 16 images of each of ImageNet's 21 000 classes in double precision takes 3 GB, and the arguments of
+`fit` take as much."""
 LARGEST_HEADER = 32 * 2**20
 DEEPEST = 64
-"""Lists and dictionaries in each other."""
+"""Largest depth of nested lists and dictionaries."""
 
 
 class ModelFormatError(BriefError, ValueError):
@@ -183,7 +183,7 @@ def _read(path: Path, arrays: bool = True) -> tuple[dict[str, np.ndarray[Any, An
 
 
 def _check_size(path: Path) -> None:
-    """Raise for a file that would take much memory, and mostly has no content on the disk where that can be seen."""
+    """Raise for a file that would take much memory, or (if the system tells) has mostly no content on the disk."""
     status = path.stat()
     stored = getattr(status, "st_blocks", status.st_size // 512) * 512
     if status.st_size > LARGEST_FILE or status.st_size > 100 * max(stored, 2**20):
@@ -228,7 +228,7 @@ def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
 
 
 def _plain(metadata: Any) -> Any:
-    """What JSON makes of `metadata`: keys become strings, which also settles their order in the file."""
+    """`metadata` after a round trip through JSON: keys become strings, so that their order in the file is fixed."""
     try:
         plain = json.loads(json.dumps(metadata, allow_nan=False))
         _check_depth(plain)
@@ -268,7 +268,7 @@ def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
         parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
     for passing in ("progress", "checkpoint"):
         if passing in parameters:
-            parameters[passing] = None  # Of one fit on one machine: a callback, and the path of a checkpoint.
+            parameters[passing] = None  # A callback, or the path of a checkpoint: they belong to one fit.
     return {name: _jsonable(value) for name, value in parameters.items()}
 
 
@@ -283,5 +283,5 @@ def _jsonable(value: Any) -> Any:
 
 
 def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Lists become tuples again, the only thing that JSON changes here."""
+    """Lists become tuples again; JSON changes nothing else here."""
     return {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}

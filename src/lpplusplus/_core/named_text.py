@@ -1,4 +1,4 @@
-"""Class-name embeddings that say which class they are of: a dictionary, or a data frame with the classes as index."""
+"""Class-name embeddings by class: a dictionary, or a data frame with the classes as its index."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from . import backend, checks
 
 
 def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
-    """Rows of `text` in the order of the classes, and those classes; both as they are where `text` has no names.
+    """Rows of `text` in the order of the classes, and these classes; both unchanged if `text` has no names.
 
     A data frame's index names the classes if it has any of them. pandas' default index 0, 1, … is no name.
     """

@@ -1,6 +1,6 @@
 """Parameters as a table of what is allowed, checked in `fit`.
 
-scikit-learn has the same idea (`_parameter_constraints`), not for others to use. This is the small part of it that is
+scikit-learn has the same idea (`_parameter_constraints`), but only for itself. This is the small part of it that is
 needed here, with messages that say what to write instead.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value may be: a test, and what passes it in words."""
+    """A rule for a value: a test, and a description of the allowed values."""
 
     allows: Callable[[Any], bool]
     wanted: str
@@ -42,7 +42,7 @@ def number(low: float = -math.inf, high: float = math.inf, *, whole: bool = Fals
 
 
 def nothing(meaning: str) -> Rule:
-    """None, with what it stands for."""
+    """None, with its meaning."""
     return Rule(lambda value: value is None, f"None ({meaning})")
 
 

@@ -1,4 +1,4 @@
-"""How long work tells how far it is."""
+"""How a long function reports its progress."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Where a function of one number is zero."""
+"""The zero of a function of one number."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import scipy.optimize
 def zero_of(function: Callable[[float], float], low: float, high: float, *, precision: float) -> float:
     """Brent's method, between two arguments where the function has different signs.
 
-    SciPy's own would keep what the function refers to, such as all logits of a fit, until the next garbage collection.
+    SciPy's own would keep the function's data in memory, such as all logits of a fit, until a garbage collection.
 
     >>> round(zero_of(lambda x: x * x - 2, 0.0, 2.0, precision=1e-9), 6)
     1.414214

@@ -1,8 +1,8 @@
 """Many embeddings, read block by block: some rows of an array, scaled, never copied as a whole.
 
-A fold of a large support is three quarters of it, and unit length another copy: `Rows` makes both of a block when that
-is read. The array may lie in a file (`np.memmap`) that is larger than memory. Pages of a block that has been read are
-let go, so that a pass over the file keeps none of it.
+Selecting the rows of a fold would copy three quarters of a large support, and scaling to unit length all of it. `Rows`
+does both for each block, when it is read. The array may be in a file (`np.memmap`) that is larger than memory. After a
+block has been read, its pages are released, so that a pass over the file keeps none of it in memory.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from . import backend
 from .backend import Array
 
 BLOCK = 2**21
-"""Numbers in a block of rows that a pass over all of them reads at once: 8 MiB in single precision."""
+"""Numbers in a block of rows: 8 MiB in single precision."""
 
 SPAN = 2**24
-"""Bytes of a file that are mapped at once: rows far apart take as many pages as all rows between them."""
+"""Most bytes of a file to map at once: rows that are far apart need as many pages as all rows between them."""
 AROUND = 2**21
-"""Bytes on both sides of what is asked for that the system may map as well."""
+"""Bytes on both sides of the requested ones that the system may map as well."""
 MEMORY = 1024.0
 """MiB that a memory map may take before it is read block by block."""
 
 
 class Rows:
-    """Rows of an (N, D) array as `F[a:b, :]` or `F[index, :]` gives them, in working precision.
+    """Rows of an (N, D) array: `F[a:b, :]` or `F[index, :]` gives some of them, in working precision.
 
-    It stands where an array of embeddings does as long as only rows are asked for.
+    It can replace an array of embeddings wherever only rows are read.
 
     >>> F = Rows(np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]]), unit=True)
     >>> F[1:, :].tolist(), F.take(np.array([0, 2])).shape
@@ -40,7 +40,7 @@ class Rows:
 
     ndim = 2
     first = 0
-    """Number of the first row, where these are a part of more."""
+    """Number of the first row, if these are a part of more."""
     scattered = False
     """Whether other processes hold them; see `ScatteredRows`."""
 
@@ -69,7 +69,7 @@ class Rows:
         return self.read(key[0] if isinstance(key, tuple) else key)
 
     def read(self, rows: Any, room: Array | None = None) -> Array:
-        """Some of the rows; in `room`, an array with as many rows or more, if they have to be copied at all."""
+        """Some of the rows. If they have to be copied, then to `room`, an array with at least as many rows."""
         wanted = rows if self._index is None else self._index[rows]
         if self._map is not None:
             block = self._from_file(wanted, room)
@@ -82,7 +82,7 @@ class Rows:
         return block if self._factors is None else block * self._factors[rows][:, None]
 
     def _from_file(self, wanted: Any, room: Array | None) -> Array:
-        """Rows of a mapped file. The pages of a part are let go before the next is read, so few are ever in memory."""
+        """Rows of a mapped file. The pages of a part are released before the next is read: few are ever in memory."""
         if isinstance(wanted, slice):
             wanted = np.arange(*wanted.indices(self.source.shape[0]))
         block = np.empty((len(wanted), self.shape[1]), self.dtype) if room is None else room[: len(wanted)]
@@ -106,7 +106,7 @@ class Rows:
         return (slice(low, min(low + height, len(self))) for low in range(0, len(self), height))
 
     def each(self, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:
-        """`work(rows, *along, **common)` in each process that holds some of the rows; here, one holds all."""
+        """`work(rows, *along, **common)` in each process that holds some of the rows; here one process has all."""
         return iter((work(self, *along, **common),))
 
     def take(self, rows: Array) -> Rows:
@@ -121,7 +121,7 @@ class Rows:
         return self._with(self._index, known, self._unit)
 
     def unit(self) -> Rows:
-        """Scaled to length 1; not scaled again at every reading where all have that length already."""
+        """Rows scaled to length 1; if all have this length already, nothing is scaled when reading."""
         if self._map is None and all(backend.has_unit_rows(self[rows, :]) for rows in self.blocks()):
             return self
         return self._with(self._index, self._factors, unit=True)
@@ -136,7 +136,7 @@ def is_scattered(X: Any) -> bool:
 
 
 def everywhere(X: Array | Rows, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:
-    """`Rows.each`, also of an array."""
+    """`Rows.each`, also for an array."""
     return X.each(work, *along, **common) if isinstance(X, Rows) else iter((work(X, *along, **common),))
 
 
@@ -146,7 +146,7 @@ def unit_rows(X: Array | Rows) -> Array | Rows:
 
 
 def some_rows(X: Array | Rows, rows: Array) -> Array | Rows:
-    """Some rows: of many, not read yet."""
+    """Some rows; of `Rows`, not read yet."""
     return X.take(rows) if isinstance(X, Rows) else X[rows, :]
 
 
@@ -156,7 +156,7 @@ def times(X: Array | Rows, factors: Array) -> Array | Rows:
 
 
 def parts(X: Array | Rows) -> Iterator[slice]:
-    """Row ranges to read `X` in: all at once, where it is an array."""
+    """Row ranges to read `X` in; an array is read all at once."""
     return X.blocks() if isinstance(X, Rows) else iter((slice(0, X.shape[0]),))
 
 
@@ -170,18 +170,18 @@ def _sum_by_class(X: Array | Rows, y: Array, n_classes: int) -> Array:
 
 
 def mapping_of(x: Any) -> mmap.mmap | None:
-    """The file mapping that an array lies in, if it is one whose pages can be let go and read again."""
+    """The file mapping of an array, if its pages can be released and read again."""
     if not isinstance(x, np.ndarray) or x.ndim != 2 or x.strides[1] != x.itemsize:
         return None
     while isinstance(x, np.ndarray):
         if isinstance(x, np.memmap) and x.mode == "c":
-            return None  # What was written to its pages is in no file.
+            return None  # Changes in its pages are not in the file.
         x = x.base
     return x if isinstance(x, mmap.mmap) else None
 
 
 def _let_go(mapping: Any, source: Any, first: int, end: int) -> None:
-    """Let go of the pages of some rows of `source`; whoever needs them reads them again."""
+    """Release the pages of some rows of `source`; they are read again when needed."""
     if not hasattr(mapping, "madvise"):  # pragma: no cover  (Not on Windows.)
         return
     start, page = source.ctypes.data - np.frombuffer(mapping, np.uint8, 1).ctypes.data, mmap.PAGESIZE

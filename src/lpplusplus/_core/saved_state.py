@@ -1,4 +1,4 @@
-"""What of a fitted classifier its file keeps, and how it is checked when it comes back."""
+"""What a file keeps of a fitted classifier, and how it is checked when it is loaded."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,13 +18,13 @@ SCALARS = {"word": TEXT, "number": number(), "factor": number(-1e6, 1e6)}
 
 
 class SavedState(BaseEstimator):  # type: ignore[misc]
-    """The part of `FewShotClassifier` that `model_file` talks to."""
+    """The part of `FewShotClassifier` that `model_file` uses."""
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "intercept_": "K", "text_": "KD?"}
     """Attributes that `save` keeps as arrays, with a letter per axis: K classes, D features, any other letter for a
     length of its own; a ? at the end if the attribute may be None."""
     fitted_scalars: ClassVar[dict[str, str]] = {}
-    """Attributes that `save` keeps as JSON, with what they are: a "word", a "number", or a "factor", which is a number
+    """Attributes that `save` keeps as JSON, with their kind: a "word", a "number", or a "factor", which is a number
     that predictions are computed with; a ? at the end if the attribute may be None."""
     index_arrays: ClassVar[tuple[str, ...]] = ()
     """Those of `fitted_arrays` that hold class indices."""
@@ -35,7 +35,7 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
     history_: History
 
     def _parameters_to_save(self) -> dict[str, Any]:
-        """Parameters as JSON can hold them, or nearly: `model_file` writes tuples, numpy's numbers and encoders."""
+        """Parameters as JSON can hold them; `model_file` converts tuples, numpy's numbers and encoders."""
         return dict(self.get_params(deep=False))
 
     @classmethod
@@ -53,7 +53,7 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
         return {**scalars, "history": self.history_.as_lists()}
 
     def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
-        """Set what a file holds, once it is known to fit together."""
+        """Set the content of a file, after checking that it fits together."""
         required = {name for name, shape in self.fitted_arrays.items() if not shape.endswith("?")}
         if not required <= set(arrays) <= set(self.fitted_arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")

@@ -1,7 +1,7 @@
-"""Embeddings that several processes hold, each some of the rows.
+"""Embeddings that several processes hold, each a part of the rows.
 
-A fit is made of sums over rows. Each process sums its own; what travels is as large as the classes, not as the rows.
-Sums are added in the order of the rows, so results repeat bit for bit as long as the rows are divided in the same way.
+A fit is made of sums over rows. Each process sums its own rows and sends sums per class, not rows. Sums are added in
+the order of the rows, so results repeat bit for bit as long as the rows are divided in the same way.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ class Holders(Protocol):
     """The processes. Process h holds the rows from `starts[h]` to `starts[h + 1]`."""
 
     starts: Sequence[int]
-    """Where the rows of each begin; last, the number of all rows."""
+    """The first row of each process; last, the number of all rows."""
     like: np.ndarray[Any, Any]
-    """Rows as they are held, of the same width and precision, but none of them: (0, D)."""
+    """An empty array of the same width and precision as the rows, (0, D)."""
 
     def put(self, thing: Any) -> Any:
-        """What stands for `thing` in a call, so that it is sent once and not with every call."""
+        """A reference to `thing` for use in calls, so that it is sent once and not with every call."""
 
     def call(self, holder: int, *arguments: Any) -> Any:
-        """Begin `held(X, first, *arguments)` in a process that has its rows as `X`."""
+        """Start `held(X, first, *arguments)` in a process, with its rows as `X`."""
 
     def wait(self, begun: Any) -> Any:
-        """What a call returns; raises what it raised."""
+        """The result of a call; raises its exception."""
 
 
 def held(
     X: Array, first: int, work: Callable[..., Any], common: dict[str, Any], unit: bool, index: Any, factors: Any,
     *along: Any,
 ) -> Any:  # fmt: skip
-    """In a process whose rows `X` begin with number `first` of all: do what it was asked for."""
+    """In a process with the rows `X`, of which the first is row `first` of all: do `work`."""
     rows = Rows(X, index, unit=unit, factors=factors)
     rows.first = first
     return work(rows, *along, **common)
 
 
 class ScatteredRows(Rows):
-    """Rows that other processes hold: it stands where `Rows` do.
+    """Rows that other processes hold; used in place of `Rows`.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ class ScatteredRows(Rows):
         work
             A function of a module; it gets `Rows`.
         along
-            Arrays with an entry for each row, or None. Each process gets its part, of the same array only once.
+            Arrays with an entry for each row, or None. Each process gets its part; the same array is sent only once.
         common
-            What all of them get.
+            Arguments that are the same for all.
         """
         everywhere = self._holders.put(common)
         columns = [self._parts(one) for one in (self._local, self._factors, *along)]
@@ -90,7 +90,7 @@ class ScatteredRows(Rows):
             self._holders.call(holder, work, everywhere, self._unit, *(column[place] for column in columns))
             for place, (holder, _) in enumerate(self._mine)
         )
-        # Each is let go of when it has been taken, so that not all answers have to fit here at once.
+        # Each answer is released when it has been used, so that not all have to fit into memory at once.
         return (self._holders.wait(calls.popleft()) for _ in range(len(calls)))
 
     def read(self, rows: Any, room: Array | None = None) -> Array:
@@ -111,7 +111,7 @@ class ScatteredRows(Rows):
 
     @lazy
     def _mine(self) -> list[tuple[int, Any]]:
-        """The processes that hold some of these rows, each with their places among them."""
+        """The processes that hold some of these rows, each with the positions of its rows among them."""
         ranges = enumerate(pairwise(self._holders.starts))
         if self._index is None:
             return [(holder, slice(low, high)) for holder, (low, high) in ranges if low < high]
@@ -122,7 +122,7 @@ class ScatteredRows(Rows):
 
     @lazy
     def _local(self) -> Array | None:
-        """The place of each row in its process; None for all rows."""
+        """The position of each row in its process; None for all rows."""
         if self._index is None:
             return None
         starts = np.asarray(self._holders.starts)

@@ -15,7 +15,7 @@ HARMLESS = 40.0
 def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
     """Write `scale` times the probabilities of each row of logits to `out`, which may be `z`.
 
-    `bound`, where it is known, is a number that no logit exceeds in absolute value.
+    `bound`, if known, is a number that no logit exceeds in absolute value.
 
     Returns the log-normaliser ln Σ_j exp(l_j) of each row, (n, 1).
 
@@ -27,7 +27,7 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
     """
     xp = backend.namespace(z)
     if (backend.largest(z) if bound is None else bound) < HARMLESS:
-        # The usual case: no shift, and so one pass less over the array.
+        # The usual case: no shift, which saves a pass over the array.
         xp.exp(z, out=out)
         total = backend.row_sums(out)
         out *= scale / total

@@ -1,4 +1,4 @@
-"""A few-shot task: what `fit` was given, once it has been checked."""
+"""A few-shot task: the arguments of `fit`, checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,25 +15,25 @@ class Task:
     """Support, class names and validation data in working precision, all on one device."""
 
     X: Any
-    """(N, D) support embeddings, not yet normalised; the mean of an image's views where it has several. `Rows`, if they
-    lie in a file and the method reads it block by block."""
+    """(N, D) support embeddings, not yet normalised; the mean of an image's views if it has several. `Rows`, if they
+    are in a file that the method reads block by block."""
     y: Array
     """(N,) class indices."""
     n_classes: int
     text: Array | None
-    """(K, D) unit class-name embeddings; the mean of a class's prompts where it has several."""
+    """(K, D) unit class-name embeddings; the mean of a class's prompts if it has several."""
     X_val: Array | None
     y_val: Array | None
     views: Array | None = None
-    """(N, V, D) embeddings of V views of each image, where they were given."""
+    """(N, V, D) embeddings of V views of each image, if given."""
     prompts: Array | None = None
-    """(P, K, D) unit embeddings of each class's prompts, where there are several; zero where a class has fewer."""
+    """(P, K, D) unit embeddings of each class's prompts, if there are several; zeros if a class has fewer."""
     weights: Array | None = None
-    """(N,) how often each image counts, where that is not once; all are positive."""
+    """(N,) weights of the images, all positive; None if all are 1."""
     unlabelled: Array | None = None
     """(n, D) embeddings without labels, not yet normalised."""
     means: int = 0
-    """How many of the last rows of the support are means of images, which tell nothing of how images scatter."""
+    """Number of last rows of the support that are means of images; they say nothing about the scatter of images."""
 
     @lazy
     def fewest_shots(self) -> int:
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def least_weight(self) -> int:
-        """`fewest_shots`, with each example as often as it counts; at least 1."""
+        """As `fewest_shots`, with the weights of the examples; at least 1."""
         if self.weights is None:
             return self.fewest_shots
         totals = np.bincount(backend.to_numpy(self.y), backend.to_numpy(self.weights))

@@ -5,7 +5,7 @@ LONGEST_MESSAGE = 1200
 
 
 def plain(value: object) -> str:
-    r"""On one line. Control characters, which could drive a terminal or reorder a line, are as Python writes them.
+    r"""The text in one line. Control characters, which could change a terminal or reorder a line, are escaped.
 
     >>> plain("a\nb\u202ec")
     'a\\nb\\u202ec'

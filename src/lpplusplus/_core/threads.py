@@ -1,4 +1,4 @@
-"""How the cores are used: row blocks side by side, one BLAS thread each.
+"""How the cores are used: row blocks in parallel, one BLAS thread each.
 
 Matrix products dominate, but a softmax between two of them would run on one core if its rows were not divided here.
 Dividing them also keeps small tasks from paying for BLAS threads that they cannot use. Numpy releases the interpreter
@@ -22,9 +22,9 @@ from .backend import Array, is_foreign
 Result = TypeVar("Result")
 
 WORTH_A_THREAD = 2.0e7
-"""Floating-point operations below which handing work to a thread costs more than it saves."""
+"""With fewer floating-point operations than this, giving work to a thread costs more than it saves."""
 WORTH_COMPANY = WORTH_A_THREAD / 10
-"""Operations of a pass below which not even whole walks gain by running side by side: they mostly wait for Python."""
+"""With fewer operations per pass, not even whole runs gain from parallel threads: they mostly wait for Python."""
 
 
 class Team:
@@ -33,11 +33,11 @@ class Team:
     def __init__(self, size: int, pool: ThreadPoolExecutor | None = None, threads: int = 1) -> None:
         self.size = size
         self.threads = max(size, threads)
-        """Threads that there are: tasks too small to be divided may still run side by side (`each`)."""
+        """All threads: tasks that are too small to be divided may still run in parallel (`each`)."""
         self._pool = pool
 
     def map(self, work: Callable[[int], Result]) -> list[Result]:
-        """`[work(0), …, work(size - 1)]`, side by side; the calling thread does the first."""
+        """`[work(0), …, work(size - 1)]`, in parallel; the calling thread does the first."""
         if self.size == 1 or self._pool is None:
             return [work(0)]
         others = [self._pool.submit(work, i) for i in range(1, self.size)]
@@ -56,7 +56,7 @@ class Team:
         return [done[i % self.threads][i // self.threads] for i in range(count)]
 
     def share(self, n: int, worker: int) -> slice:
-        """The part of `range(n)` that falls to `worker`."""
+        """The part of `range(n)` for `worker`."""
         return slice(n * worker // self.size, n * (worker + 1) // self.size)
 
     def matmul(self, a: Array, b: Array) -> Array:
@@ -84,7 +84,7 @@ ALONE = Team(1)
 def team(data: Array, operations: float) -> Iterator[Team]:
     """Workers for passes of `operations` floating-point operations over `data`.
 
-    As many as BLAS was allowed threads before, so `threadpoolctl` and `OMP_NUM_THREADS` are respected.
+    There are as many as BLAS had threads before, so `threadpoolctl` and `OMP_NUM_THREADS` are respected.
     """
     if is_foreign(data):
         yield ALONE
@@ -104,7 +104,7 @@ def rows_per_chunk(n_classes: int) -> int:
 
 
 def give_back_memory() -> None:
-    """Let the system have the memory of arrays that are gone: glibc keeps those of up to 32 MiB for later."""
+    """Give the memory of freed arrays back to the system: glibc keeps blocks of up to 32 MiB for later."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -126,8 +126,8 @@ _limit: Any = None
 def single_threaded_blas() -> Iterator[int]:
     """Limit BLAS to one thread; yields how many it had before, or 1 if it is limited already.
 
-    The limit is a property of the process. Fits in several threads share one limit, and the last of them lifts it: if
-    each restored what it had found, the process would stay limited.
+    The limit is a property of the process. Fits in several threads share one limit, and the last of them removes it. If
+    each restored the limit that it had found, the process would stay limited.
     """
     global _limit
     thread = threading.get_ident()
@@ -156,7 +156,7 @@ def _lift_if_unused() -> None:
 
 
 def _after_fork() -> None:
-    """Of all threads only the one that forked goes on in the child: what the others held is let go."""
+    """In the child only the thread that forked exists: release what the other threads held."""
     _holders[:] = [thread for thread in _holders if thread == threading.get_ident()]
     _lift_if_unused()
 

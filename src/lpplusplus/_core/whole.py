@@ -1,9 +1,8 @@
 """Parameters of `fit` that scikit-learn must not cut.
 
 `cross_val_score`, `GridSearchCV` and the like take the rows of each fold from every parameter of `fit` that has as many
-rows as X. A validation set of the size of the support, which is LP++'s own protocol, would be cut without a word, and
-so would text where there are as many images as classes. `fit` cannot see this in its arguments, so it looks at its
-callers.
+rows as X. They would cut, without a warning, a validation set of the size of the support (LP++'s own protocol), and
+text if there are as many images as classes. `fit` cannot see this in its arguments, so it looks at its callers.
 """
 
 import inspect
@@ -27,7 +26,7 @@ class Whole:
 
 
 def whole(X: Any, **given: Any) -> dict[str, Any]:
-    """What `fit` was given, without wrapping; raises for a parameter that was cut."""
+    """The arguments of `fit`, without wrapping; raises for a parameter that was cut."""
     n = _length(X)
     for name, value in given.items():
         if _length(value) == n is not None and _was_cut(name, n):
@@ -58,7 +57,7 @@ def _was_cut(name: str, length: int) -> bool:
             ]
             return any(n != length for n in before)
         if module.partition(".")[0] not in ("lpplusplus", "sklearn", "contextlib"):
-            return False  # Somebody else's call, and so somebody else's choice of rows.
+            return False  # Another library's call, which chose the rows itself.
         frame = frame.f_back
     return False
 
