@@ -23,8 +23,8 @@ def main() -> None:
         try:
             app(prog_name="lpp")
         finally:
-            sys.stdout.flush()  # Else a full disk behind ">" would show after the end, as a traceback.
-    except OSError as error:  # What a command opens it handles itself.
+            sys.stdout.flush()  # Otherwise a full disk behind ">" would show a traceback at the end.
+    except OSError as error:  # Commands handle errors of the files that they open.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"lpp: standard output: {error.strerror}.", file=sys.stderr)

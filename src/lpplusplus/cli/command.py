@@ -30,8 +30,8 @@ def add_command(app: typer.Typer, function: Callable[..., None], kept: str = "")
     function
         What to run.
     kept
-        What of finished work is kept if the command is interrupted, such as "cells". With an option `store` that is
-        given, "embeddings".
+        Which finished work is kept if the command is interrupted, such as "cells". If an option `store` is given, it is
+        "embeddings".
     """
     about, _, lines = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
     app.command(help=about, epilog=examples(*lines.splitlines()))(_guarded(function, kept))
@@ -43,9 +43,9 @@ def examples(*lines: str) -> str:
 
 
 def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
-    """The function, but its errors are one line on standard error and an exit status: 1, or 130 after Ctrl-C.
+    """The function, with errors as one line on standard error and an exit status: 1, or 130 after Ctrl-C.
 
-    It has an option more, `--debug`. A parameter whose class is a dataclass stands for an option per field.
+    It also gets the option `--debug`. A parameter whose class is a dataclass becomes one option per field.
     """
     signature = inspect.signature(function, eval_str=True)
     found = signature.parameters.values()
@@ -63,13 +63,13 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Nobody reads on: exit without a word.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The pipe is closed: exit silently.
             raise typer.Exit(1) from None
         except (Exception, KeyboardInterrupt) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-                raise  # Every file has its name in the error: this is standard output, for `main` to tell.
+                raise  # Errors of files have a name. This one is about standard output; `main` reports it.
             if is_interruption(error):
-                warnings.simplefilter("ignore")  # joblib's, of tasks that were cut off: that is what was asked for.
+                warnings.simplefilter("ignore")  # joblib warns about interrupted tasks, which the user wanted.
                 rest = "embeddings" if options.get("store") else kept
                 also = f", and finished {rest} are kept: the same command goes on from there" if rest else ""
                 complain(f"interrupted; nothing half-written is left{also}.")

@@ -1,4 +1,4 @@
-"""Talking to people and to programs: results on stdout, progress and complaints on stderr."""
+"""Output for people and programs: results on stdout, progress and errors on stderr."""
 
 import json
 import sys
@@ -37,14 +37,14 @@ def err() -> Console:
 
 
 def say(text: str, *values: object) -> None:
-    """Print a line of rich's markup. `values` take the places {} as they are, brackets and all."""
+    """Print a line with rich's markup. `values` replace each {}; brackets in them are not markup."""
     first, *rest = text.split("{}")
     filled = first + "".join(escape(plain(value)) + part for value, part in zip(values, rest, strict=True))
     out().print(filled, soft_wrap=True)
 
 
 def in_words(insight: "Insight") -> None:
-    """Print in plain words what training found out."""
+    """Print in plain words what training found."""
     from ..images.words import advice, summary
 
     for sentence in summary(insight):
@@ -64,7 +64,7 @@ def complain(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print a line for people on standard error, where it is in nobody's way."""
+    """Print a line for people on standard error, so that it does not disturb programs."""
     err().print(Text(plain(text)), soft_wrap=True)
 
 
@@ -106,7 +106,7 @@ def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def add_row(shown: Table, *cells: object) -> None:
-    """Add a row of cells as they are, brackets and all."""
+    """Add a row of cells; brackets in them are not markup."""
     shown.add_row(*(Text(plain(cell)) for cell in cells))
 
 

@@ -23,7 +23,7 @@ Output = Annotated[
 
 
 class _Change:
-    """A classifier to be changed, and where it goes. The old file stays whole until the new one is."""
+    """A classifier to be changed, and its output file. The old file is kept until the new one is complete."""
 
     def __init__(
         self, model: Path, output: Path | None, inputs: list[Path], opening: Opening, on_error: OnError = OnError.stop
@@ -47,7 +47,7 @@ class _Change:
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is written anew."""
+    """A value that changes when a file is written again."""
     if not path.exists():
         return None  # `load` says so.
     status = os.stat(path)
@@ -55,7 +55,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
 
 
 def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
-    """What there is now."""
+    """A summary of the changed classifier."""
     return {
         "model": str(output),
         "classes": [str(label) for label in clf.classes_.tolist()],

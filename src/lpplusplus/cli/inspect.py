@@ -88,7 +88,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _section(about: Any, name: str) -> dict[str, Any]:
-    """A part of a file's metadata; empty if it is not a table, for its writer may have put anything there."""
+    """A part of a file's metadata; empty if it is not a dictionary, since a file may contain anything."""
     part = about.get(name) if isinstance(about, dict) else None
     return part if isinstance(part, dict) else {}
 

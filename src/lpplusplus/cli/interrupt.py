@@ -12,8 +12,8 @@ def _leave(*_: object) -> None:
 
 
 def leave_at_once() -> None:
-    """Let Ctrl-C end the process without a word until `listen`: a half-done import would show a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Not ignored, as in a shell's background.
+    """Let Ctrl-C end the process silently until `listen`: an interrupted import would show a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Jobs in a shell's background ignore it.
         signal.signal(signal.SIGINT, _leave)
 
 
@@ -24,7 +24,7 @@ def listen() -> None:
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or what an import made of it."""
+    """Whether an error is Ctrl-C, or an import error caused by it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

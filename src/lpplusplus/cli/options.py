@@ -28,7 +28,7 @@ class Engine(str, Enum):
 
 
 def _schemes() -> list[str]:
-    """What an encoder's name begins with."""
+    """Beginnings of encoder names."""
     from ..encoders import known_encoders
 
     return ["".join(kind.scheme.partition(":")[:2]) for kind in known_encoders()]
@@ -131,7 +131,7 @@ class Where:
     worker_gpus: Annotated[float, typer.Option("--worker-gpus", min=0, help="With Ray: GPUs of each worker.")] = 0
 
     def slots(self, on_error: OnError | None) -> "Slots":
-        """What workers ask for. On a cluster nobody waits for one bad image."""
+        """What workers ask for. On a cluster, bad images are always skipped."""
         from ..cluster.slots import Slots
 
         if on_error is OnError.stop:

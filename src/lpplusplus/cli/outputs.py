@@ -1,4 +1,4 @@
-"""Files and folders that a command writes: refused before the work if they cannot be written, not after."""
+"""Checks of files and folders that a command writes, made before the work and not after it."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_model(output: Path, inputs: Sequence[Path] = ()) -> None:
-    """Refuse a file for a classifier that is also an input, or something else than a classifier."""
+    """Refuse an output file that is also an input, or that exists and is not a classifier."""
     from .._core.model_file import is_classifier
     from ..images.sources.folders import EXTENSIONS
 
@@ -30,7 +30,7 @@ def check_model(output: Path, inputs: Sequence[Path] = ()) -> None:
 
 
 def check_report(report: Path | None, output: Path | None = None, option: str = "--report") -> None:
-    """Refuse a file for a page that is something else than a page of ours; such as `output`."""
+    """Refuse a file for a page that exists and is not a page of ours, or that is `output`."""
     if report is None:
         return
     if output is not None and report.resolve() == output.resolve():
@@ -53,7 +53,7 @@ def tell_report(report: Path | None) -> None:
 
 
 def check_file(path: Path, option: str, what: str, ours: Callable[[Path], bool], endings: Sequence[str] = ()) -> None:
-    """Refuse a file that has another ending, cannot be written, or is there and is not `what`."""
+    """Refuse a file that has another ending, cannot be written, or exists and is not `what`."""
     problem = None
     if endings and path.suffix.lower() not in endings:
         problem = f"{path} does not end in {endings[0]}: name a file such as {path.with_suffix(endings[0])}."
@@ -78,13 +78,13 @@ def has_mark(mark: bytes) -> Callable[[Path], bool]:
 
 
 def check_new_folder(folder: Path, option: str) -> None:
-    """Refuse a folder that is there and not empty."""
+    """Refuse a folder that exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         _refuse(f"{folder} is there already, and not empty: name a new or empty folder.", option)
 
 
 def check_writable(folder: Path, option: str) -> None:
-    """Refuse a folder where no file can be made. If it is not there yet, ask its parent."""
+    """Refuse a folder where no file can be created. If it does not exist, check its parent."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
@@ -109,7 +109,7 @@ def check_store(store: Path, source: Path, encoder: str | None, views: int, opti
     try:
         held = FeatureStore(store).origin
     except StoreError:
-        return  # Interrupted or damaged, which embedding repairs.
+        return  # It is incomplete or damaged; embedding repairs it.
     if held.views != views or held.fingerprint != open_encoder(encoder or DEFAULT_ENCODER).fingerprint:
         _refuse(
             f"{store} holds embeddings by --encoder {held.spec} --views {held.views}: use these, name another "

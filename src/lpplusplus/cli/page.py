@@ -80,7 +80,7 @@ def app(
 
 
 def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
-    """What buttons of the page do, while no page is open."""
+    """The same as buttons of the page, while no page is open."""
     from ..app.project import Project
     from ..app.texts import change
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..images.answering import Question
 
 LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
-"""Suffixes of files that stand for many images. Any other file is taken for an image."""
+"""Endings of files that contain many images. Any other file is taken for an image."""
 
 
 def predict(
@@ -153,7 +153,7 @@ def _show(answers: list[dict[str, Any]], top: int, question: "Question") -> None
 
 
 def _write_csv(answers: list[dict[str, Any]]) -> None:
-    """A row per image and rank; what else was asked for is repeated in each, lists with | between their parts."""
+    """A row per image and rank. Other answers are repeated in each row; parts of lists are separated by |."""
     extra = [name for name in ("set", "none_of_these", "nearest") if answers and name in answers[0]]
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["path", "rank", "label", "probability", *extra])

@@ -90,7 +90,7 @@ def serve(
 
 
 def run_logged(app: "ASGIApp", sock: socket, ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C or SIGTERM; the log, on standard error, has what is worth knowing."""
+    """Serve until Ctrl-C or SIGTERM; warnings are logged to standard error."""
     from ..deploy.service.server import run
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)

@@ -57,9 +57,9 @@ METHODS = {
     "tip-adapter-f*": "TipAdapterFStar",
     "clip-adapter": "ClipAdapter",
 }
-"""Short names; every other method is known by the name of its class."""
+"""Short names of methods; all others are named by their class."""
 SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @medical"
-"""Those of `encoders.templates`, which is not imported for --help."""
+"""Subjects of `encoders.templates`, which is not imported for --help."""
 
 
 def train(
@@ -248,7 +248,7 @@ def _method(name: str) -> type[FewShotClassifier]:
 
 
 def checked(clf: ImageClassifier) -> Insight:
-    """What was learned; a warning if the validation images were trained on."""
+    """What was found; warns if validation images are among the training images."""
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
     if insight.copies:
@@ -260,7 +260,7 @@ def checked(clf: ImageClassifier) -> Insight:
 
 
 def _tell_names(images: ImageSet, most: int = 6) -> str:
-    """What the encoder reads instead of labels: told at a terminal, while there is time to stop, else returned."""
+    """Class names in prompts that differ from labels. At a terminal they are shown before training; else returned."""
     changed = [f"{label} → {name}" for label, name in zip(images.classes, images.names, strict=True) if name != label]
     more = f", … ({len(changed)} in all)" if len(changed) > most else ""
     told = f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE"
@@ -271,7 +271,7 @@ def _tell_names(images: ImageSet, most: int = 6) -> str:
 
 
 def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") -> None:
-    """Print what was learned, after what is to be told `first`."""
+    """Print what was learned, after the text `first`."""
     if first:
         say("{}", first)
     support = clf.support_

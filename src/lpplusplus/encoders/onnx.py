@@ -35,7 +35,7 @@ OUTPUTS = (
     "embeddings",
     "sentence_embedding",
 )
-"""Names that exports give to the embedding, most telling first."""
+"""Names of the embedding in exported graphs, the most specific first."""
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -45,11 +45,11 @@ TYPES = {
 }
 """Types of inputs that CLIP's towers have, in onnxruntime's words."""
 SMALL = 64 * 2**20
-"""Bytes of a graph up to which each thread runs a part of the batch by itself. Layers of such a graph are too short to
-be divided among threads, which wait for each other at every layer, and for the ones that decode the next images."""
+"""In graphs of up to this many bytes, each thread runs its own part of the batch. Their layers are too short to be
+divided among threads: these would wait at every layer for each other, and for threads that decode the next images."""
 PART = 4
-"""Rows that a thread runs at once in a small graph. Whatever the number of threads, so that embeddings do not depend on
-it; more would not stay in a core's cache."""
+"""Rows that a thread runs at once in a small graph. It does not depend on the number of threads, so embeddings do not
+either; more rows would not stay in a core's cache."""
 
 
 class OnnxEncoder(Encoder):
@@ -92,7 +92,7 @@ class OnnxEncoder(Encoder):
 
     @property
     def image_tower(self) -> tuple[Path, str, str, Preprocessing]:
-        """The file of the image tower, the names of its input and of its embedding, and what its input is made by."""
+        """The file of the image tower, the names of its input and of its embedding, and its preprocessing."""
         return self._files.visual, next(iter(self._visual.inputs)), self._visual.output, self._prepare
 
     @property
@@ -145,11 +145,11 @@ def runtime() -> Any:
     From 1.29 on it reports the name and hashes of every model that is opened to its maker, and leaves an id of this
     machine in the cache folder. A user who wants that sets ORT_DISABLE_TELEMETRY=0.
     """
-    refused = os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1") != "0"  # Looked at when it is first imported.
+    refused = os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1") != "0"  # Read at the first import.
     import onnxruntime
 
     if refused:
-        onnxruntime.disable_telemetry_events()  # If others have imported it before.
+        onnxruntime.disable_telemetry_events()  # If it was imported before.
     return onnxruntime
 
 
@@ -166,7 +166,7 @@ class Tower:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = 1 if small else threads, 1
         options.log_severity_level = 3
-        # Threads that wait actively would take the cores from the ones decoding the next images.
+        # Threads that wait actively would take cores from those that decode the next images.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -181,7 +181,7 @@ class Tower:
         self._batch: int | None = first if isinstance(first, int) else None
 
     def only_input(self, *types: str) -> Any:
-        """The graph's one input of these types."""
+        """The only input of these types."""
         found = [one for one in self.inputs.values() if one.type in types]
         if len(found) != 1:
             has = ", ".join(f"{one.name}: {one.type}" for one in self.inputs.values())
@@ -189,7 +189,7 @@ class Tower:
         return found[0]
 
     def run(self, feed: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
-        """Embeddings of all rows, in parts of the size that the graph wants or that is fast."""
+        """Embeddings of all rows, in parts of the size that the graph needs, or of a fast size."""
         n = len(next(iter(feed.values())))
         step = self._batch or self._at_once or n
         parts = [{name: rows[a : a + step] for name, rows in feed.items()} for a in range(0, n, step)]
@@ -206,7 +206,7 @@ class Tower:
 
     def _part(self, part: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         n = len(next(iter(part.values())))
-        # A list of images becomes an array here: a part of it stays in a core's cache, and threads do it side by side.
+        # A list of images becomes an array here: one part fits into a core's cache, and threads work in parallel.
         ready = {name: _padded(np.asarray(rows, self._type(name)), self._batch or n) for name, rows in part.items()}
         try:
             (values,) = self._session.run([self.output], ready)
@@ -215,7 +215,7 @@ class Tower:
         return np.asarray(values, np.float32)[:n]
 
     def _find_output(self, projected: bool) -> Any:
-        """The output that is the embedding in the space that images and texts share."""
+        """The output that is an embedding in the space shared by images and texts."""
         outputs = {one.name: one for one in self._session.get_outputs()}
         named = [name for name in OUTPUTS if name in outputs]
         if not named and not projected and "pooler_output" in outputs:
@@ -239,7 +239,7 @@ class Tower:
 
 
 def _padded(rows: NDArray[Any], step: int) -> NDArray[Any]:
-    """At least `step` rows, as a graph with a fixed batch wants: filled up with copies of the first."""
+    """At least `step` rows, for a graph with a fixed batch size: filled up with copies of the first."""
     short = step - len(rows)
     return np.concatenate([rows, np.repeat(rows[:1], short, axis=0)]) if short > 0 else rows
 

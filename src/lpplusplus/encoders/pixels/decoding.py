@@ -2,15 +2,15 @@
 
 What is decided here, once:
 
-- The format is found in the content, never in the name: JPEG, PNG, WebP, BMP, TIFF and GIF, and with the packages of
-  the extra `heif` HEIC and AVIF. Of several frames or pages the first is taken.
-- RAW photos are refused: of a TIFF that is named like one, Pillow would show the thumbnail.
+- The content decides the format, never the name: JPEG, PNG, WebP, BMP, TIFF and GIF; with the packages of the extra
+  `heif` also HEIC and AVIF. If there are several frames or pages, the first is taken.
+- RAW photos are refused: many are TIFF files, of which Pillow would show only the thumbnail.
 - Orientation from EXIF is applied, as every viewer does.
-- Transparency is laid on white. Dropping it, as `convert("RGB")` does, shows whatever colour an editor left in clear
-  pixels, usually black; cut-outs and logos are drawn for a light page.
+- Transparent parts become white. `convert("RGB")` would show the hidden colour of transparent pixels, usually black;
+  cut-outs and logos are drawn for a light page.
 - Grey of 16 bits is divided by 257 and rounded, so that 65535 is white. Pillow's own conversion clips at 255.
 - Colour profiles are not applied, since encoders were trained without them.
-- JPEG's quick half-size decoding (`draft`) is used for people's eyes only: it changes pixels, and with them embeddings.
+- JPEG's fast half-size decoding (`draft`) is used only to show images: it changes pixels, and so embeddings.
 """
 
 import errno
@@ -36,7 +36,7 @@ _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
 )
 """Bytes 8 to 12 of a HEIC or AVIF file, after "ftyp"."""
 CONVENTIONS = 2
-"""Version of the rules above, a part of the feature store's key. Raise it when a change of them changes pixels."""
+"""Version of these rules, a part of the feature store's key. Increase it when a changed rule changes pixels."""
 
 _ORIENTATION = 0x0112
 _BITS, _PHOTOMETRIC = 258, 262  # Tags of TIFF.
@@ -109,7 +109,7 @@ def open_image(source: str | PathLike[str] | bytes | Image.Image, limits: Limits
     Raises
     ------
     ImageError
-        Whatever is wrong with it, and nothing else.
+        For everything that can be wrong with an image; no other exception is raised.
 
     Examples
     --------
@@ -133,9 +133,9 @@ def open_image(source: str | PathLike[str] | bytes | Image.Image, limits: Limits
 
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
-    """Hide Pillow's warnings (large images, odd EXIF). What matters of them becomes an `ImageError`.
+    """Hide Pillow's warnings (large images, odd EXIF). Those that matter become an `ImageError`.
 
-    Filters of warnings belong to the whole process, so the thread that starts the work enters this, not its workers.
+    Warning filters belong to the whole process, so the thread that starts the work uses this, not its workers.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
@@ -167,8 +167,8 @@ def decode(
 ) -> Image.Image:
     """Upright RGB image from a file's bytes; `path` is for messages. For threads: see `quiet_pillow`.
 
-    With `glance` a large JPEG comes at a half, a quarter or an eighth of its size, no side shorter than that: several
-    times faster, and good enough to look at.
+    With `glance` a large JPEG is decoded at a half, a quarter or an eighth of its size, but no side shorter than
+    `glance`: several times faster, and good enough to look at.
     """
     _check_bytes(path, len(content), limits)
     if not content:
@@ -189,7 +189,7 @@ def decode(
         if image.format == "TIFF":
             _refuse_raw(path)
         if glance is not None:
-            _check_pixels(image, limits, path)  # Before it says that it is smaller.
+            _check_pixels(image, limits, path)  # Before `draft` makes it smaller.
             image.draft(None, (glance, glance))
         return _upright_rgb(image, limits, path)
 
@@ -235,8 +235,8 @@ def _upright_rgb(image: Image.Image, limits: Limits, path: str | PathLike[str]) 
 
 
 def _orientation(image: Image.Image) -> int | None:
-    """EXIF orientation that is still to be applied."""
-    if image.format == "TIFF":  # Pillow has turned it while loading; early versions of 10 keep the tag all the same.
+    """EXIF orientation that has not been applied yet."""
+    if image.format == "TIFF":  # Pillow has turned it while loading; early versions of 10 still keep the tag.
         return None
     try:
         value = image.getexif().get(_ORIENTATION)
@@ -261,11 +261,11 @@ def _rgb(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
 
 
 def _on_white(image: Image.Image) -> Image.Image:
-    if image.mode == "La":  # Premultiplied grey has only this way out.
+    if image.mode == "La":  # Pillow converts premultiplied grey only to "LA".
         image = image.convert("LA")
     key = image.info.get("transparency")
     if image.mode == "RGB" and isinstance(key, tuple) and max(key) > 255:
-        image = image.copy()  # Of 16 bits per channel Pillow keeps 8 in the pixels, but not in this colour.
+        image = image.copy()  # Pillow reduces pixels from 16 bits per channel to 8, but not this colour.
         image.info["transparency"] = tuple(value >> 8 for value in key)
     layer = image.convert("RGBA")
     white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
@@ -273,7 +273,7 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _grey16(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
-    """Grey of 16 bits, which Pillow also keeps in 32-bit integers ("I"); in a TIFF perhaps of 12, or inverted."""
+    """Grey of 16 bits, also in Pillow's 32-bit integers ("I"); a TIFF may have 12 bits, or be inverted."""
     values = np.asarray(image)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
@@ -289,7 +289,7 @@ def _grey16(image: Image.Image, path: str | PathLike[str]) -> Image.Image:
 
 
 def _grey_of_tiff(image: Image.Image) -> tuple[int, bool]:
-    """The largest value that a pixel can have, and whether it means black. Pillow leaves both to us beyond 8 bits."""
+    """The largest value of a pixel, and whether it means black. Above 8 bits, Pillow does not handle either."""
     tags = getattr(image, "tag_v2", None) or {}
     bits = tags.get(_BITS, 16)
     bits = bits[0] if isinstance(bits, tuple) else bits
