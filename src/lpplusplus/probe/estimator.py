@@ -48,8 +48,8 @@ class LPPlusPlus(Doubts):
         Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
         "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood
         with names alone. So names that mean nothing do no harm. A name is not used if four or more images of its class
-        contradict it. With four images per class and the metric, it is multiplied by the part of their squared length
-        that the images keep under the metric.
+        contradict it. With four or more images per class and the metric, α is multiplied by the part of their squared
+        length that the images keep under the metric.
     metric : {"within", "none"}, optional
         "within", the default: run the descent in coordinates in which images of one class vary equally in all
         directions, as in linear discriminant analysis. It is off if no class has two images. The recipes "paper" and
@@ -102,7 +102,7 @@ class LPPlusPlus(Doubts):
     alpha_ : (K,) array or None
         Text weights; None without text.
     intercept_ : (K,) array
-        Zero where the recipe has no intercept.
+        Zero if the recipe has no intercept.
     prototypes_ : (K, D) array
         The visual part w_k.
     text_ : (K, D) array or None
