@@ -122,7 +122,7 @@ def test_commands(model, photos, service, tmp_path):
 def test_a_folder_on_this_machine_is_opened_but_no_share():
     assert open_encoder(f"onnx:{FOLDERS['drawings']}", named_by="model.lpp").dim == 130
     assert open_encoder("drawings", named_by="model.lpp").dim == 130
-    for share in (r"\\server\share\clip", "//server/share/clip"):
+    for share in (r"\\server\share\clip", "//server/share/clip", r"/\server\share\clip", r"\/server\share\clip"):
         with pytest.raises(EncoderError, match=r"model\.lpp names .*network share"):
             open_encoder(f"onnx:{share}", named_by="model.lpp")
 

@@ -25,7 +25,7 @@ FROM_HUB = "it is not on this machine and is fetched from the Hugging Face hub"
 
 def check_local(path: str) -> None:
     """Refuse a path to another machine: opening a Windows share tells its server who the user is."""
-    if path.startswith(("//", "\\\\")):
+    if path[:2].replace("\\", "/") == "//":  # Windows takes "/\\" too.
         raise NetworkNeededError(f"it is read from the network share {path!r}")
 
 
