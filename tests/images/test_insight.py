@@ -9,11 +9,13 @@ from sklearn.model_selection import cross_val_predict
 
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus._core.folds import assign_folds
+from lpplusplus.images import words
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.insight import (
     FOLDS,
     SAME_IMAGE,
     WEAK,
+    Insight,
     doubtful_names,
     examine,
     folds_of,
@@ -199,3 +201,13 @@ def test_names_of_which_none_is_understood():
     foreign = rng.standard_normal((40, 64)).astype(np.float32)
     assert len(doubtful_names(rows, labels, foreign, classes)) >= 35
     assert doubtful_names(rows, labels, centres.astype(np.float32), classes) == []
+
+
+def test_every_name_that_is_not_understood_is_told():
+    # The least understood are not those furthest below zero: a name without meaning has a gap of about zero.
+    def told(count):
+        return words.advice(Insight("validation", doubtful_names=[f"name{i}" for i in range(count)]))[0][1][0]
+
+    assert "name24." in told(25)
+    assert told(50).count("name") == 40
+    assert "(50 in all)" in told(50)

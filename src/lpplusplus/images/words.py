@@ -81,7 +81,8 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
         found.append(("Weakest classes:", [f"{weak}. More, or clearer, examples would help most here."]))
     if insight.doubtful_names:
-        names = ", ".join(insight.doubtful_names[:10])
+        many = len(insight.doubtful_names)
+        names = ", ".join(insight.doubtful_names[:40]) + (f", … ({many} in all)" if many > 40 else "")
         remedy = "Try other words with --classes, or another --template."
         found.append(("Names that the encoder seems not to understand:", [f"{names}. {remedy}"]))
     return found
