@@ -462,6 +462,7 @@ class TestArrays:
             ({"embeddings": X, "text": X[:, :2]}, "text has 2 dimensions, embeddings 3"),
             ({"embeddings": X, "text": X, "classes": ["a"]}, "4 rows for 1 classes"),
             ({"embeddings": np.array([{}], object)}, "Python objects, which are never loaded"),
+            ({"embeddings": X, "labels": np.full(4, 0x110000, np.uint32).view("U1")}, "damaged"),  # Beyond Unicode.
         ],
     )
     def test_mistakes(self, tmp_path, arrays, message):

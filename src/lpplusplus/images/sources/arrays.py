@@ -112,6 +112,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> ND
     _check_unpacked(size, min(member.compress_size, path.stat().st_size), f"{path}: {member.filename}")
     with archive.open(member) as file:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    if dtype.kind == "U":
+        array.tolist()  # Raises if a character is beyond Unicode, which numpy does not check.
     return array
 
 
