@@ -35,6 +35,9 @@ def test_a_frame_whose_index_names_the_classes_is_used_by_name(task):
     turned = LPPlusPlus().fit(F, y, text=frame, classes=NAMES[::-1])
     assert turned.classes_.tolist() == NAMES[::-1].tolist()
     assert np.allclose(turned.coef_, truth.coef_[::-1])
+    numbers, turned = np.searchsorted(NAMES, y), pandas.DataFrame(T).iloc[::-1]  # pandas: RangeIndex(3, -1, -1).
+    assert np.allclose(LPPlusPlus().fit(F, numbers, text=turned).coef_, truth.coef_, rtol=1e-12)
+    assert np.allclose(LPPlusPlus().fit(F, numbers + 1, text=turned.iloc[::-1]).coef_, truth.coef_, rtol=1e-12)
     # An index that names something else, or nothing, is no index of classes.
     for index in ([7, 8, 9, 10], None):
         assert np.allclose(LPPlusPlus().fit(F, y, text=pandas.DataFrame(T, index=index)).coef_, truth.coef_, rtol=1e-12)

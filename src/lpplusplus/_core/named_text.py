@@ -18,10 +18,9 @@ def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
             raise ValueError("text is an empty dictionary: give one embedding per class.")
         names, rows = list(text), _stacked(text)
     else:
-        index = getattr(text, "index", None)
-        if not hasattr(text, "columns") or index is None or type(index).__name__ == "RangeIndex":
+        names, rows = (text.index.tolist(), text) if hasattr(text, "columns") and hasattr(text, "index") else ([], text)
+        if names == list(range(len(names))):
             return text, classes
-        names, rows = index.tolist(), text
     wanted = _listed(y if classes is None else classes)
     if not isinstance(text, Mapping) and not set(names) & set(wanted):
         return text, classes
