@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -39,6 +40,8 @@ LARGEST_FILE = 8 * 2**30
 """Bytes. A cache of 16 images of each of ImageNet's 21 000 classes in double precision takes 3 GB, and the arguments of
 `fit` take as much."""
 LARGEST_HEADER = 32 * 2**20
+LARGEST_LABELS = 2**30
+"""Bytes of an array of labels; numpy gives each the room of the longest."""
 DEEPEST = 64
 """Largest depth of nested lists and dictionaries."""
 
@@ -250,13 +253,17 @@ def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
+    if not re.fullmatch(r"object|[<>|]?[Ubiuf]\d{1,8}", encoded["dtype"]):
+        raise ValueError(f"labels of dtype {encoded['dtype']!r} are not supported")
     dtype = np.dtype(encoded["dtype"])
-    if dtype.kind not in "OUbiuf":
-        raise ValueError(f"labels of dtype {dtype} are not supported")
     labels = encoded["labels"]
     if not all(isinstance(label, str | bool | int | float) for label in labels) or len(set(labels)) != len(labels):
         raise ValueError("labels are not a list of different strings or numbers")
-    decoded = np.array(labels, dtype) if dtype.kind == "O" else np.array(labels).astype(dtype)
+    longest = 4 * max((len(label) for label in labels if isinstance(label, str)), default=0)
+    if dtype.itemsize > max(longest, 40_000) or max(longest, dtype.itemsize) * len(labels) > LARGEST_LABELS:
+        raise ValueError(f"{len(labels)} labels of dtype {dtype} would take too much memory")
+    with np.errstate(invalid="ignore"):
+        decoded = np.array(labels, dtype) if dtype.kind == "O" else np.array(labels).astype(dtype)
     if decoded.tolist() != labels:  # numpy 1 lets numbers wrap around, and all versions cut strings short.
         raise ValueError(f"labels do not fit the dtype {dtype}")
     return decoded
