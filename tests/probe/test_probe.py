@@ -182,12 +182,13 @@ def test_auto_selection(task):
     assert LPPlusPlus(recipe="paper").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "validation"
     assert LPPlusPlus(recipe="paper").fit(F, y, text=T).selection_ == "last"
     assert LPPlusPlus(selection="last").fit(F, y, text=T, X_val=F, y_val=y).selection_ == "last"
-    one = np.concatenate([[np.flatnonzero(y == 0)[0]], np.flatnonzero(y != 0)])
-    single = LPPlusPlus().fit(F[one], y[one], text=T)
-    assert single.selection_ == "support-loss"
-    assert single.history_.time[-1] == pytest.approx(300 * 10 / 11)
+    single = np.unique(y, return_index=True)[1]
+    mostly = np.concatenate([single, np.flatnonzero(y == 0)[1:]])  # All classes but one have a single example.
+    probe = LPPlusPlus().fit(F[mostly], y[mostly], text=T)
+    assert probe.selection_ == "support-loss"
+    assert probe.history_.time[-1] <= 300 * 10 / 11
     with pytest.raises(ValueError, match="two examples per class"):
-        LPPlusPlus(selection="cross-validation").fit(F[one], y[one], text=T)
+        LPPlusPlus(selection="cross-validation").fit(F[mostly], y[mostly], text=T)
     with pytest.raises(ValueError, match="needs X_val and y_val"):
         LPPlusPlus(selection="validation").fit(F, y, text=T)
 

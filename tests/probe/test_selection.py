@@ -5,6 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 
+import whurs19
 from helpers import start_of, walk
 from lpplusplus import LPPlusPlus
 from lpplusplus._core.folds import assign_folds
@@ -317,3 +318,26 @@ def test_one_shot_stops_where_the_support_has_little_left_to_teach():
     assert probe.history_.loss[-1] < 1 / 32
     assert all(x >= 1 / 32 for x in probe.history_.loss[:-1])
     assert probe.n_updates_ < LPPlusPlus(selection="last").fit(F, y, text=T).n_updates_
+
+
+def test_the_only_example_of_a_class_is_never_held_out():
+    """Other classes still say where to stop, and nothing is held out of a class that would be gone then."""
+    F, y, T = small_task(9, 4, 32, seed=1)
+    few = np.flatnonzero((y > 2) | (np.arange(len(y)) == np.unique(y, return_index=True)[1][y]))
+    probe = LPPlusPlus().fit(F[few], y[few], text=T)
+    assert probe.selection_ == "cross-validation"
+    assert set(y[few][probe.held_out_.rows]) == set(range(3, 9))
+    assert len(probe.held_out_.rows) == 6 * 4
+
+
+@pytest.mark.parametrize("encoder", ["RN50", "ViT-B/32", "ViT-L/14"])
+def test_one_class_with_a_single_example_costs_only_that_class(encoder):
+    """On the other classes accuracy is that of the whole support, to a point."""
+    data, gaps = whurs19.load(encoder), []
+    for seed in range(1, 4):
+        (F, y), _, (X, truth) = whurs19.task(data, 8, seed)
+        few = np.flatnonzero((y != 0) | (np.arange(len(y)) == np.flatnonzero(y == 0)[0]))
+        others = truth != 0
+        whole, part = (LPPlusPlus().fit(F[rows], y[rows], text=data.text) for rows in (slice(None), few))
+        gaps.append(whole.score(X[others], truth[others]) - part.score(X[others], truth[others]))
+    assert np.mean(gaps) < 0.01

@@ -8,20 +8,33 @@ import numpy as np
 def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """A fold number for each example. Folds have equal sizes, up to one example, in total and within each class.
 
-    A class with fewer examples than folds is held out in some of the folds only. A class with two or more examples is
-    never held out as a whole. Classes are assigned in the order in which they first appear, so that neither their names
-    nor the order of `classes=` matters.
+    A class with fewer examples than folds is held out in some of the folds only. No class is held out as a whole: the
+    only example of a class is in no fold, its number is -1. Classes are assigned in the order in which they first
+    appear, so that neither their names nor the order of `classes=` matters.
 
     >>> assign_folds(np.array([0, 0, 1, 1]), 4, np.random.default_rng(0)).tolist()
     [1, 0, 2, 3]
     >>> assign_folds(np.array([8, 8, 5, 5]), 4, np.random.default_rng(0)).tolist()
     [1, 0, 2, 3]
+    >>> assign_folds(np.array([0, 1, 1]), 4, np.random.default_rng(0)).tolist()
+    [-1, 0, 1]
     """
-    _, first, label = np.unique(y, return_index=True, return_inverse=True)
+    _, first, label, count = np.unique(y, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((rng.permutation(len(y)), first[label]))
-    folds = np.empty(len(y), dtype=np.intp)
-    folds[order] = np.arange(len(y)) % n_folds
+    order = order[count[label[order]] > 1]
+    folds = np.full(len(y), -1)
+    folds[order] = np.arange(len(order)) % n_folds
     return folds
+
+
+def can_be_held_out(y: np.ndarray[Any, Any]) -> bool:
+    """Whether a third of the classes have two examples or more: those held out must stand for all classes.
+
+    >>> can_be_held_out(np.array([0, 1, 2, 2])), can_be_held_out(np.array([0, 1, 2, 3, 3]))
+    (True, False)
+    """
+    counts = np.unique(y, return_counts=True)[1]
+    return bool(3 * np.count_nonzero(counts > 1) >= len(counts))
 
 
 def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:

@@ -61,7 +61,7 @@ class Given:
             [*self.y[:1].tolist(), *labels.tolist()], "y", 1 + len(labels)
         )  # All strings, or all numbers.
         new = np.setdiff1d(labels, known)
-        text, named = named_text.in_order(text, classes, new.tolist())
+        text, named = named_text.in_order(text, classes, new.tolist(), known.tolist())
         named = new if named is None else np.asarray(backend.to_numpy(named))
         order = _order(known, new, named)
         if classes is None and text is not None and len(_per_class(text)) == len(order):

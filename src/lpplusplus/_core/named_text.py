@@ -8,10 +8,11 @@ import numpy as np
 from . import backend, checks
 
 
-def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
+def in_order(text: Any, classes: Any, y: Any, known: Any = ()) -> tuple[Any, Any]:
     """Rows of `text` in the order of the classes, and these classes; both unchanged if `text` has no names.
 
-    A data frame's index names the classes if it has any of them. pandas' default index 0, 1, … is no name.
+    A data frame's index names the classes if it has any of them, or of `known`, those that are there already. pandas'
+    default index 0, 1, … is no name.
     """
     if isinstance(text, Mapping):
         if not text:
@@ -22,7 +23,8 @@ def in_order(text: Any, classes: Any, y: Any) -> tuple[Any, Any]:
         if names == list(range(len(names))):
             return text, classes
     wanted = _listed(y if classes is None else classes)
-    if not isinstance(text, Mapping) and not set(names) & set(wanted):
+    possible = {*wanted, *known}
+    if possible and not isinstance(text, Mapping) and not possible & set(names):
         return text, classes
     given = checks.check_labels(names, "the names of text", len(names))
     known = np.unique(given) if classes is None else classes

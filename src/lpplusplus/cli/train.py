@@ -275,15 +275,16 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
     if first:
         say("{}", first)
     support = clf.support_
+    counts = Counter([] if support.labels is None else support.labels.tolist())
+    single = [label for label in support.classes if counts[label] == 1]
+    others = f", as have {len(single) - 1} other classes" if len(single) > 1 else ""
     kind = "" if clf.origin_ is None else f" with {clf.origin_.spec}"
     say("[bold]{}[/]: {} classes from {} images{}", output, len(clf.classes_), len(support), kind)
     if insight.accuracy is None:
-        counts = Counter([] if support.labels is None else support.labels.tolist())
-        single = [label for label in support.classes if counts[label] == 1]
         say(
             "Accuracy not measured: {} has a single image{}, and there are no validation images (--val).",
             single[0] if single else "a class",
-            f", as have {len(single) - 1} other classes" if len(single) > 1 else "",
+            others,
         )
     else:
         shown = table("", f"accuracy by {insight.measured}", "", right=("",))
@@ -292,6 +293,8 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
             add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
         add_row(shown, "this classifier", percent(insight.accuracy))
         out().print(shown)
+        if single and insight.measured != "validation":
+            say("{} has a single image{}: it could not be held out. A second one would help most.", single[0], others)
     in_words(insight)
     if clf.origin_ is not None and clf.origin_.spec == "drawings":
         say("drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")

@@ -8,7 +8,7 @@ transformers. Only operators built into onnxruntime run: a model file cannot bri
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,7 +188,7 @@ class Tower:
             raise EncoderError(f"{self._path} should have one input of type {' or '.join(types)}; it has {has}.")
         return found[0]
 
-    def run(self, feed: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
+    def run(self, feed: Mapping[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         """Embeddings of all rows, in parts of the size that the graph needs, or of a fast size."""
         n = len(next(iter(feed.values())))
         step = self._batch or self._at_once or n
@@ -204,7 +204,7 @@ class Tower:
             raise EncoderError(f"{self._path} gives embeddings that are not finite: use a float32 export.")
         return embeddings
 
-    def _part(self, part: dict[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
+    def _part(self, part: Mapping[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         n = len(next(iter(part.values())))
         # A list of images becomes an array here: one part fits into a core's cache, and threads work in parallel.
         ready = {name: _padded(np.asarray(rows, self._type(name)), self._batch or n) for name, rows in part.items()}

@@ -77,7 +77,7 @@ def _lacking(support: Embeddings) -> float:
             y[folds == fold]
         ].T
         sums += float((own + BEHIND * (own - all_classes)).sum())
-    return sums / len(y)
+    return sums / np.count_nonzero(folds >= 0)
 
 
 def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple[NDArray[np.bool_], float]:
@@ -89,7 +89,7 @@ def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple
     parts: Sequence[Any] = range(FOLDS) if lesson.validation is None else [None]
     for part in parts:
         rest = support if part is None else support.subset(folds != part)
-        rows: Any = slice(None) if part is None else folds == part
+        rows: Any = slice(None) if part is None else folds[folds >= 0] == part
         if part is not None and not rows.any():
             continue
         assert rest.labels is not None

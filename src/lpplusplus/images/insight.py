@@ -11,7 +11,7 @@ from sklearn.base import clone
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
-from .._core.folds import assign_folds
+from .._core.folds import assign_folds, can_be_held_out
 from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
@@ -152,11 +152,12 @@ def examine(
             examples_alone.fit(support.X, support.labels, classes=_present(support))
             visual = asked(examples_alone, held, classes)
     else:
-        _, counts = np.unique(support.labels, return_counts=True)
+        counts = np.unique(support.labels, return_counts=True)[1]
         # A class of two has one example left without its fold, and cross-validation within the fit needs two.
-        if counts.min() < (3 if getattr(model, "selection", None) == "cross-validation" else 2):
+        few = getattr(model, "selection", None) == "cross-validation" and counts.min() < 3
+        if few or not can_be_held_out(support.labels):
             return Insight("not measured", **found), None
-        measured, held = f"{FOLDS}-fold cross-validation", support
+        measured, held = f"{FOLDS}-fold cross-validation", support.subset(folds_of(support) >= 0)
         said, visual = _held_out([model, examples_alone], support, text, progress)
     answers = Answers(held, said, classes)
     right = answers.right
@@ -206,7 +207,7 @@ def _held_out(
     text: NDArray[np.float32] | None,
     progress: Progress | None,
 ) -> list[NDArray[np.float64]]:
-    """Probabilities by each method for each example, fitted without it. Only the first method may use names."""
+    """Probabilities by each method for each held-out example, fitted without it. Only the first may use names."""
     y, classes = support.labels, list(support.classes)
     assert y is not None
     folds = folds_of(support)
@@ -222,11 +223,11 @@ def _held_out(
                 said[number][held] = asked(part, support.subset(held), classes)
         if progress is not None:
             progress(fold + 1, FOLDS)
-    return said
+    return [answers[folds >= 0] for answers in said]
 
 
 def folds_of(support: Embeddings) -> NDArray[np.intp]:
-    """The fold in which each example is held out."""
+    """The fold in which each example is held out; -1 for the only example of a class."""
     assert support.labels is not None
     position = {label: i for i, label in enumerate(support.classes)}
     indices = np.array([position[label] for label in support.labels.tolist()])

@@ -75,7 +75,7 @@ def held_out_curve(
     The last number is that of the median class without one fold.
     """
     assert support.labels is not None
-    numbers = np.unique(folds).tolist()
+    numbers = np.unique(folds[folds >= 0]).tolist()
     counts = np.unique(support.labels[folds != numbers[0]], return_counts=True)[1]
     typical = int(np.median(counts))
     shots = [2**power for power in range(int(np.log2(typical)) + 1) if 2**power < typical]

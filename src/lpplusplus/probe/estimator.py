@@ -76,7 +76,7 @@ class LPPlusPlus(Doubts):
         the lowest log-loss on validation images, at its best temperature. "cross-validation": the same with folds of
         the support. Both scale the logits by that temperature, so that probabilities are calibrated. "support-loss":
         the first with a mean loss below 1/32 on the support. "last": the last. "auto" means "validation-loss" with a
-        validation set; without one "cross-validation", or "support-loss" if some class has a single example. In the
+        validation set; without one "cross-validation", or "support-loss" if most classes have a single example. In the
         recipes "paper" and "released" it means "validation" with a validation set and "last" without.
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.

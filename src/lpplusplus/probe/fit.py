@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds, evenly
+from .._core.folds import assign_folds, can_be_held_out, evenly
 from .._core.history import History
 from .._core.lazy import lazy
 from .._core.rows import Rows, some_rows, unit_rows
@@ -97,11 +97,11 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
             f"selection={recipe.selection!r} needs X_val and y_val in fit; without them use 'auto', "
             f"'cross-validation' or 'last'."
         )
-    enough = task.fewest_shots >= 2
+    enough = can_be_held_out(backend.to_numpy(task.y))
     if recipe.selection == "cross-validation" and not enough:
         raise ValueError(
-            "selection='cross-validation' needs two examples per class, but some class has one. Use selection='auto' "
-            "or 'last', or pass X_val and y_val."
+            "selection='cross-validation' needs two examples per class, but most classes have one. Use "
+            "selection='auto' or 'last', or pass X_val and y_val."
         )
     if recipe.selection != "auto":
         return recipe.selection
@@ -173,7 +173,7 @@ class _Run:
         relative = None if weights is None else weights / weights.mean()
         y = backend.to_numpy(task.y)
         counts = np.bincount(y, minlength=task.n_classes)
-        numbers, sizes = np.unique(folds, return_counts=True)
+        numbers, sizes = np.unique(folds[folds >= 0], return_counts=True)
         # With enough images held out, no further fold is run.
         walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
         single = len(walked) == 1

@@ -103,7 +103,7 @@ class _Learner:
         """Each fold of the support in turn, until enough images have been held out."""
         y = backend.to_numpy(self.task.y)
         folds = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
-        present = np.unique(folds)
+        present = np.unique(folds[folds >= 0])
         self.further = len(present) / (len(present) - 1)
         found: list[_Held] = []
         for fold in present:
