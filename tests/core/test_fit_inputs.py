@@ -38,6 +38,9 @@ def test_a_frame_whose_index_names_the_classes_is_used_by_name(task):
     numbers, turned = np.searchsorted(NAMES, y), pandas.DataFrame(T).iloc[::-1]  # pandas: RangeIndex(3, -1, -1).
     assert np.allclose(LPPlusPlus().fit(F, numbers, text=turned).coef_, truth.coef_, rtol=1e-12)
     assert np.allclose(LPPlusPlus().fit(F, numbers + 1, text=turned.iloc[::-1]).coef_, truth.coef_, rtol=1e-12)
+    # Also without a label to compare with: where nothing but text is given, and where no class is new.
+    assert np.allclose(ZeroShot().fit(text=frame).coef_, ZeroShot().fit(text=T, classes=NAMES).coef_)
+    assert np.allclose(LPPlusPlus().fit(F[2:], y[2:], text=T).extend(F[:2], y[:2], text=frame).text_, truth.text_)
     # An index that names something else, or nothing, is no index of classes.
     for index in ([7, 8, 9, 10], None):
         assert np.allclose(LPPlusPlus().fit(F, y, text=pandas.DataFrame(T, index=index)).coef_, truth.coef_, rtol=1e-12)
