@@ -349,6 +349,8 @@ class TestList:
             from_list(["a", 3])
         with pytest.raises(SourceError, match="all strings or all whole numbers"):
             from_list(["a", "b"], [1.5, 2])
+        with pytest.raises(SourceError, match="whole numbers, but one is True"):
+            from_list(["a", "b"], [2, True])
         with pytest.raises(SourceError, match="leaves no class name"):
             from_list(["a", "b"], ["x", ""])
         with pytest.raises(SourceError, match="has no labels"):

@@ -35,7 +35,8 @@ def from_list(items: "Iterable[str | PathLike[str] | Image.Image]", labels: Iter
     given = np.asarray(listed)
     if given.shape != (len(kept),):
         raise SourceError(f"{len(kept)} images need as many labels, but labels have shape {given.shape}.")
-    others = [] if given.dtype.kind in "iu" else [label for label in listed if not isinstance(label, str)]
+    whole = given.dtype.kind in "iu"
+    others = [label for label in listed if (isinstance(label, bool) if whole else not isinstance(label, str))]
     if others:
         raise SourceError(f"labels must be all strings or all whole numbers, but one is {shown(others[0])}.")
     # Whole numbers are in their own order: 2 before 10.
