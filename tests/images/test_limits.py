@@ -127,6 +127,13 @@ class TestStore:
             (store / "index.json").write_text(json.dumps(whole))
             refused(lambda path: FeatureStore(path).load(), store, "is too small for 4 embeddings", StoreError)
 
+    def test_an_index_with_rows_without_end_of_nothing(self, store, refused):
+        whole = json.loads((store / "index.json").read_text())
+        whole["store"]["settings"]["dim"], whole["store"]["shards"][0]["rows"] = 0, 2**80
+        whole["digest"] = _digest(whole["format"], whole["version"], whole["store"])
+        (store / "index.json").write_text(json.dumps(whole))
+        refused(lambda path: FeatureStore(path).load(), store, "is too small for 1208925819614629174706176", StoreError)
+
     def test_an_index_without_end(self, store, refused):
         (store / "index.json").write_text("[1, 2], " * (9 * MIB))
         with pytest.raises(StoreError, match="has more than 67,108,864 bytes"):

@@ -53,7 +53,7 @@ class FeatureStore:
                 raise self._damaged(number, f"is missing ({error.strerror or error})") from error
             if size != receipt.bytes:
                 raise self._damaged(number, f"has {size} bytes instead of {receipt.bytes}")
-            if size < 4 * receipt.rows * math.prod(self.origin.shape):
+            if size < receipt.rows * (4 * math.prod(self.origin.shape) + 32):  # Each row has a hash of 32 bytes.
                 raise self._damaged(number, f"is too small for {receipt.rows} embeddings of shape {self.origin.shape}")
 
     def __len__(self) -> int:
