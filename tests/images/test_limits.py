@@ -113,6 +113,19 @@ def test_one_very_long_name_among_many(tmp_path, refused):
     refused(read_arrays, tmp_path / "b.npz", "label 'aaa.*has 10000 characters, more than 500")
 
 
+def test_text_without_length(tmp_path, refused):
+    """A header of a thousand million empty names: none of them has a byte."""
+    header = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000,), }".ljust(117)
+        + b"\n"
+    )
+    np.savez(tmp_path / "a.npz", embeddings=np.ones((2, 2), np.float32))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("classes.npy", header)
+    refused(read_arrays, tmp_path / "a.npz", "fewer bytes than its header says")
+
+
 class TestStore:
     @pytest.fixture
     def store(self, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import zipfile
 from collections.abc import Sequence
 from os import PathLike
@@ -107,13 +108,15 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> ND
             f"{path} holds Python objects, which are never loaded: save labels as text, labels.astype(str)."
         )
     size = math.prod(shape) * dtype.itemsize
-    if size > member.file_size:
+    if max(size, math.prod(shape)) > member.file_size:  # Text of no length has no bytes.
         raise ValueError(f"{member.filename} has fewer bytes than its header says")
     _check_unpacked(size, min(member.compress_size, path.stat().st_size), f"{path}: {member.filename}")
     with archive.open(member) as file:
         array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    if dtype.kind == "U":
-        array.tolist()  # Raises if a character is beyond Unicode, which numpy does not check.
+    if dtype.kind == "U" and size:
+        letters = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if letters.max() > sys.maxunicode:  # numpy does not check.
+            raise ValueError(f"{member.filename} has characters beyond Unicode")
     return array
 
 
