@@ -28,13 +28,13 @@ def assign_folds(y: np.ndarray[Any, Any], n_folds: int, rng: np.random.Generator
 
 
 def can_be_held_out(y: np.ndarray[Any, Any]) -> bool:
-    """Whether a third of the classes have two examples or more: those held out must stand for all classes.
+    """Whether half of the classes have two examples or more: those held out must stand for all classes.
 
-    >>> can_be_held_out(np.array([0, 1, 2, 2])), can_be_held_out(np.array([0, 1, 2, 3, 3]))
+    >>> can_be_held_out(np.array([0, 1, 1])), can_be_held_out(np.array([0, 1, 2, 2]))
     (True, False)
     """
     counts = np.unique(y, return_counts=True)[1]
-    return bool(3 * np.count_nonzero(counts > 1) >= len(counts))
+    return bool(2 * np.count_nonzero(counts > 1) >= len(counts))
 
 
 def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
