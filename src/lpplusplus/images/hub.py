@@ -4,6 +4,7 @@ import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -58,14 +59,14 @@ class HubModel(
 
 def push(classifier: FewShotClassifier, repo_id: str, **options: Any) -> str:
     """Upload a classifier whose `metadata_` is that of a saved file; returns the address of the commit."""
-    with _in_words(repo_id):
+    with _in_words(repo_id, writes_to=gettempdir()):
         done: Any = HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options)
     return str(done.commit_url)  # As text, older clients give the address of the branch.
 
 
 def fetch(name: str, **options: Any) -> Path:
     """The path of a classifier's file, in a folder or in the cache of the hub's client."""
-    with _in_words(name):
+    with _in_words(name, writes_to=options.get("cache_dir") or huggingface_hub.constants.HF_HUB_CACHE):
         found = HubModel.from_pretrained(name, **options).classifier
     assert isinstance(found, Path)
     return found
@@ -87,7 +88,7 @@ def public(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _in_words(name: str) -> Iterator[None]:
+def _in_words(name: str, writes_to: str | PathLike[str]) -> Iterator[None]:
     """Errors of the hub's client, in one line that says what to do."""
     try:
         yield
@@ -112,7 +113,7 @@ def _in_words(name: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _OF_DISKS:
             raise _unreachable(name, error) from error
-        raise SourceError(f"{name}: {error.filename or gettempdir()}: {error.strerror}.") from error
+        raise SourceError(f"{name}: {error.filename or writes_to}: {error.strerror}.") from error
     except Exception as error:  # The client lets errors of its HTTP library through.
         raise _unreachable(name, error) from error
 
