@@ -140,6 +140,6 @@ def test_a_full_disk_is_named_by_the_folder_of_the_cache(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("lpplusplus.images.hub.hf_hub_download", full)
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", full)
     with pytest.raises(SourceError, match=f"me/birds: {re.escape(str(tmp_path))}: No space left on device"):
         fetch("me/birds", cache_dir=tmp_path)
