@@ -208,7 +208,8 @@ def label_suggestions(tab, folder, picture):
         assert not (folder / photo).exists()
     tab.keyboard.press("u")
     tab.wait_for_selector("text=5 unsorted photos left")
-    assert tab.get_attribute("[data-keys=suggest]", "data-photo") == photo
+    # The photo comes a moment after the count.
+    tab.wait_for_function("(was) => document.querySelector('[data-keys=suggest]').dataset.photo === was", arg=photo)
 
 
 def understand(tab, picture):

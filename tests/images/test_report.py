@@ -214,7 +214,10 @@ def test_pillow_images_arrays_and_one_class_with_a_single_image(tmp_path):
     text = Reader(arrays.report()).text
     assert "a.npz[" in text
     assert "names alone" not in text
-    few = ImageClassifier(ToyEncoder()).fit(drawn[:3], ["a", "a", "b"])
+    one = ImageClassifier(ToyEncoder()).fit(drawn[:3], ["a", "a", "b"])
+    assert "Measured by 4-fold cross-validation" in Reader(one.report()).text
+    assert one.held_out_.images.paths == one.support_.paths[:2]
+    few = ImageClassifier(ToyEncoder()).fit(drawn[:4], ["a", "a", "b", "c"])
     text = Reader(few.report()).text
     assert "Accuracy was not measured" in text
     assert "Mistakes" not in text
