@@ -110,7 +110,7 @@ def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | Non
     if insight.copies and answers is not None:
         content.warning = words.seen_before(insight.copies, len(answers.images))
     if answers is None:
-        content.measured = "Accuracy was not measured: a class has too few images to hold one back."
+        content.measured = "Accuracy was not measured: too many classes have a single image."
         return _render(content)
     content.measured = {"validation": "Measured on the validation images."}.get(
         insight.measured,
