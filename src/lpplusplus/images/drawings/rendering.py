@@ -151,7 +151,7 @@ def _sketch(canvas: Image.Image, spot: Spot, style: "_Style", rng: np.random.Gen
         mask = np.asarray(_mask(outlines, side).crop(box), np.float32) * np.float32(style.strength)
         if style.hatched:
             mask = mask * _stripes(max(size), style.gap * side, style.slant, part=0.62)[: size[1], : size[0]]
-        canvas.paste(_fill(spot, colour, rng, size, side), box[:2], Image.fromarray(mask.astype(np.uint8), "L"))
+        canvas.paste(_fill(spot, colour, rng, size, side), box[:2], Image.fromarray(mask.astype(np.uint8)))
     draw = ImageDraw.Draw(canvas)
     ink = _mix(colour, (40, 38, 45), style.ink)
     for again in _outlines(spot, side, style.wobble, rng), outlines:
@@ -224,7 +224,7 @@ def _mix(a: NDArray[np.float64], b: tuple[int, int, int], share: float) -> NDArr
 
 
 def _image(values: NDArray[np.float64]) -> Image.Image:
-    return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8), "RGB")
+    return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
 
 
 def _grain(image: Image.Image, rng: np.random.Generator, spread: float) -> Image.Image:
