@@ -112,8 +112,8 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     ...     path = pathlib.Path(folder) / "birds.lpp"
     ...     probe.save(path)
     ...     again = lpplusplus.load(path)
-    >>> (again.coef_ == probe.coef_).all()
-    np.True_
+    >>> bool((again.coef_ == probe.coef_).all())
+    True
     """
     arrays, text = _read(Path(path))
     try:
