@@ -576,6 +576,11 @@ def test_another_encoder_is_refused_and_a_moved_one_is_not(trained, work, other_
     shutil.copytree(FOLDERS["embedded"], work / "moved")
     moved = ask("predict", model, work / "test", "--encoder", f"onnx:{work / 'moved'}")
     assert moved == ask("predict", model, work / "test")
+    settings = work / "moved" / "visual" / "preprocess_cfg.json"
+    settings.write_text(settings.read_text().replace("bilinear", "bicubic"))
+    said = complaint("predict", model, work / "test", "--encoder", f"onnx:{work / 'moved'}")
+    assert '"interpolation": "bilinear"' in said
+    assert '"interpolation": "bicubic"' in said
 
 
 def test_debug_shows_where(photos, work):

@@ -49,22 +49,24 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class Variant:
-    """An image tower, written as "lite2-260-byte": which EfficientNet-Lite, pixels of a side, kind."""
+    """An image tower, as "lite2-260-byte" or "lite2-260-byte-bicubic": network, pixels of a side, kind, filter."""
 
     network: int
     size: int
     kind: str
+    interpolation: str = "bilinear"
 
     @classmethod
     def read(cls, text: str) -> Variant:
         """From its name."""
-        found = re.fullmatch(rf"lite(\d)-(\d+)-({'|'.join(KINDS)})", text)
+        found = re.fullmatch(rf"lite(\d)-(\d+)-({'|'.join(KINDS)})(?:-(bicubic))?", text)
         if not found:
             raise argparse.ArgumentTypeError(f"{text!r} is not such as lite2-260-byte; kinds are {', '.join(KINDS)}.")
-        return cls(int(found[1]), int(found[2]), found[3])
+        return cls(int(found[1]), int(found[2]), found[3], found[4] or cls.interpolation)
 
     def __str__(self) -> str:
-        return f"lite{self.network}-{self.size}-{self.kind}"
+        name = f"lite{self.network}-{self.size}-{self.kind}"
+        return name if self.interpolation == Variant.interpolation else f"{name}-{self.interpolation}"
 
     @property
     def preprocessing(self) -> dict[str, object]:
@@ -74,7 +76,7 @@ class Variant:
             "mode": "RGB",
             "mean": [127 / 255] * 3,
             "std": [128 / 255] * 3,
-            "interpolation": "bicubic",
+            "interpolation": self.interpolation,
             "resize_mode": "shortest",
         }
 

@@ -45,11 +45,10 @@ TYPES = {
 }
 """Types of inputs that CLIP's towers have, in onnxruntime's words."""
 SMALL = 64 * 2**20
-"""In graphs of up to this many bytes, each thread runs its own part of the batch. Their layers are too short to be
-divided among threads: these would wait at every layer for each other, and for threads that decode the next images."""
-PART = 4
-"""Rows that a thread runs at once in a small graph. It does not depend on the number of threads, so embeddings do not
-either; more rows would not stay in a core's cache."""
+"""In graphs of up to this many bytes, each thread runs its own images, one at a time: what a layer gives stays in the
+core's cache. Divided among threads, such short layers would make them wait for each other, and for threads that decode
+the next images. Embeddings do not depend on the number of threads."""
+
 
 
 class OnnxEncoder(Encoder):
@@ -162,7 +161,7 @@ class Tower:
         onnxruntime = runtime()
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
         self._side_by_side = threads if small else 1
-        self._at_once: int | None = PART if small else None
+        self._at_once: int | None = 1 if small else None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = 1 if small else threads, 1
         options.log_severity_level = 3

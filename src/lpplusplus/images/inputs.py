@@ -137,10 +137,10 @@ def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others
     """Refuse embeddings of two encoders, naming both."""
     if mine is None or other is None or mine.comparable(other):
         return
-    raise SourceError(
-        f"{whose} belongs to the encoder {mine}, {others} to {other}: their embeddings cannot be compared. Use the "
-        f"same encoder for both, or train again."
-    )
+    message = f"{whose} belongs to the encoder {mine}, {others} to {other}: their embeddings cannot be compared."
+    if mine.fingerprint == other.fingerprint and mine.preprocessing != other.preprocessing:
+        message += f" Images were prepared as {mine.preprocessing} and as {other.preprocessing}."
+    raise SourceError(f"{message} Use the same encoder for both, or embed and train again.")
 
 
 def _ready(source: Any, labels: bool) -> Embeddings | None:
