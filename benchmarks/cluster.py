@@ -42,7 +42,7 @@ from typing import Any
 from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.results import Results, Row
 from lpplusplus.cluster.embed import embed_on_ray, limit_threads
-from lpplusplus.cluster.files import Content
+from lpplusplus.cluster.files import TableBytes
 from lpplusplus.cluster.parts import MOST_PARTS
 from lpplusplus.cluster.slots import Slots, connected
 from lpplusplus.encoders import open_encoder
@@ -130,7 +130,9 @@ class _Embedder:
         self.encoder = open_encoder(encoder)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        items: list[Any] = [Content(content, path) for content, path in zip(batch["bytes"], batch["path"], strict=True)]
+        items: list[Any] = [
+            TableBytes(content, path) for content, path in zip(batch["bytes"], batch["path"], strict=True)
+        ]
         found = embed(ImageSet(items, source="Ray Data"), self.encoder, on_error="skip")
         return {"embedding": found.rows, "path": list(found.paths), "hash": [bytes(one) for one in found.hashes]}
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from lpplusplus.deploy.label_studio.app import make_backend
 from lpplusplus.deploy.label_studio.config import LabelConfig
-from lpplusplus.deploy.label_studio.learner import Learner
+from lpplusplus.deploy.label_studio.learner import AnnotationLearner
 from lpplusplus.deploy.label_studio.photos import Photos
 
 CONFIG = (
@@ -65,7 +65,7 @@ def label_studio(annotated=()):
 
 @contextmanager
 def backend(url, output, folder=None, **options):
-    learner = Learner(
+    learner = AnnotationLearner(
         ToyEncoder(), "a photo of a {}.", Photos(url, TOKEN, folder, DEFAULT_LIMITS), output, DEFAULT_LIMITS
     )
     with TestClient(

@@ -46,7 +46,11 @@ def test_files_are_those_that_were_built():
     assert open_folder(FOLDER).fingerprint() in card
     assert "Apache-2.0" in card
     settings = json.loads((FOLDER / "visual/preprocess_cfg.json").read_text())
-    assert (settings["size"], settings["interpolation"], settings["resize_mode"]) == ([224, 224], "bilinear", "shortest")
+    assert (settings["size"], settings["interpolation"], settings["resize_mode"]) == (
+        [224, 224],
+        "bilinear",
+        "shortest",
+    )
 
 
 def test_inputs_and_outputs():

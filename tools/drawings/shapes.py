@@ -5,32 +5,32 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lpplusplus.images.drawings.shapes import OUTLINES, Part, arc, box, polygon, regular, ribbon
+from lpplusplus.images.drawings.shapes import OUTLINES, Stroke, arc, box, polygon, regular, ribbon
 
 
-def _drop() -> list[Part]:
+def _drop() -> list[Stroke]:
     t = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     return [(np.stack([0.85 * np.sin(t) * np.sin(t / 2) ** 1.5, -np.cos(t)], axis=1), True)]
 
 
-def _wave() -> list[Part]:
+def _wave() -> list[Stroke]:
     x = np.linspace(-0.95, 0.95, 60)
     return [(ribbon(np.stack([x, 0.38 * np.sin(3 * np.pi * x)], axis=1), 0.3), True)]
 
 
-def _sun() -> list[Part]:
+def _sun() -> list[Stroke]:
     rays = [polygon((-0.09, -0.66), (0, -1), (0.09, -0.66)) for _ in range(8)]
     turned = [ray @ _rotation(2 * np.pi * k / 8).T for k, ray in enumerate(rays)]
     return [(arc(0.55), True), *((ray, True) for ray in turned)]
 
 
-def _flower() -> list[Part]:
+def _flower() -> list[Stroke]:
     t = np.linspace(0, 2 * np.pi, 90, endpoint=False)
     radius = 0.72 + 0.28 * np.cos(6 * t)
     return [(radius[:, None] * np.stack([np.cos(t), np.sin(t)], axis=1), True), (arc(0.2), False)]
 
 
-def _gear() -> list[Part]:
+def _gear() -> list[Stroke]:
     t = np.linspace(0, 2 * np.pi, 128, endpoint=False)
     radius = np.where(np.cos(8 * t) > 0, 1.0, 0.76)
     return [(radius[:, None] * np.stack([np.cos(t), np.sin(t)], axis=1), True), (arc(0.34), False)]

@@ -35,7 +35,7 @@ class Change:
     moves: Moves
 
 
-class Journal:
+class UndoJournal:
     """The changes of one folder.
 
     Parameters

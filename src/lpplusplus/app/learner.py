@@ -27,10 +27,10 @@ from ..images.embeddings import Embeddings
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.suggesting import Suggestion, copies, suggestions
 from ..methods.zero_shot import ZeroShot
-from .measurer import Measurer, after_people
+from .measurer import Measurer, StaleError, after_people
 from .photos import LIMITS
 from .project import Listing, Photo, Project
-from .rows import Rows
+from .rows import ProjectRows
 from .snapshot import PROGRESS, Snapshot
 
 log = logging.getLogger(__name__)
@@ -43,10 +43,6 @@ MANY = 256
 SAVED_EVERY = 512
 """Embeddings are saved after this many photos, so a kill loses no more."""
 MOST_SUGGESTED = 200
-
-
-class _StaleError(Exception):
-    """The folder has changed since this work began."""
 
 
 class Learner:
@@ -63,7 +59,7 @@ class Learner:
     def __init__(self, project: Project, *, saved: bool = True) -> None:
         self.project, self._saved = project, saved
         self.snapshot = Snapshot(0, project.listing(), str(project.settings["encoder"]))
-        self._rows: Rows | None = None
+        self._rows: ProjectRows | None = None
         self._rows_of = ""
         self._texts: dict[str, NDArray[np.float32]] = {}
         self._wake = threading.Condition(threading.RLock())
@@ -149,7 +145,7 @@ class Learner:
             try:
                 if not paused:
                     self._work(listing, wanted, began)
-            except _StaleError:
+            except StaleError:
                 continue
             except Exception as error:  # The last classifier still answers.
                 log.warning("not learned: %s", error, exc_info=not isinstance(error, ValueError | RuntimeError))
@@ -162,7 +158,7 @@ class Learner:
     def _work(self, listing: Listing, wanted: int, began: float) -> None:
         def still(done: int = 0, total: int = 0) -> None:
             if self._wanted != wanted or self._stopping:
-                raise _StaleError
+                raise StaleError
             if total:
                 self._publish(done=done, total=total)
 
@@ -196,19 +192,21 @@ class Learner:
         if not found.get("measuring", True):
             self._save(clf)  # With the measurements.
 
-    def _open(self) -> Rows:
+    def _open(self) -> ProjectRows:
         spec = str(self.project.settings["encoder"])
         if self._rows is None or self._rows_of != spec:
             self._publish(phase="opening")
             # The folder's settings may come from somebody else: then nothing is fetched, and no photo sent.
             by = None if spec == self._trusted else str(self.project.hidden / "settings.json")
             encoder: Encoder = open_encoder(spec, named_by=by)
-            self._rows, self._rows_of = Rows(self.project, encoder), spec
+            self._rows, self._rows_of = ProjectRows(self.project, encoder), spec
             self._texts.clear()
             self._publish(encoder=spec)
         return self._rows
 
-    def _embed(self, rows: Rows, photos: Sequence[Photo], listing: Listing, still: Callable[[int, int], None]) -> None:
+    def _embed(
+        self, rows: ProjectRows, photos: Sequence[Photo], listing: Listing, still: Callable[[int, int], None]
+    ) -> None:
         missing = rows.missing(photos)
         since = 0
         with ThreadPoolExecutor(1, initializer=after_people, initargs=(10,)) as aside:
@@ -228,14 +226,14 @@ class Learner:
         bad = {one.path: rows.bad[one.key] for one in everywhere if one.key in rows.bad}
         self._publish(unreadable=bad, embedded=sum(one in rows for one in everywhere))
 
-    def _text(self, rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
+    def _text(self, rows: ProjectRows, names: Sequence[str]) -> NDArray[np.float32]:
         new = [name for name in names if name not in self._texts]
         if new:
             made = class_texts(rows.encoder, new, DEFAULT_TEMPLATE)
             self._texts |= dict(zip(new, made, strict=True))
         return np.stack([self._texts[name] for name in names])
 
-    def _fit(self, rows: Rows, listing: Listing, photos: list[Photo], began: float) -> ImageClassifier | None:
+    def _fit(self, rows: ProjectRows, listing: Listing, photos: list[Photo], began: float) -> ImageClassifier | None:
         """Fit and publish the classifier; None without photos, when the names alone give the answers."""
         labels = tuple(listing.classes)
         if len(labels) < 2:
@@ -256,7 +254,7 @@ class Learner:
         self._publish(model=clf.classifier_, labels=labels, classifier=clf, seconds=now)
         return clf
 
-    def _suggest(self, rows: Rows, listing: Listing) -> tuple[Suggestion, ...]:
+    def _suggest(self, rows: ProjectRows, listing: Listing) -> tuple[Suggestion, ...]:
         now, found = self.snapshot, rows.of(listing.unsorted)
         if now.model is None or not len(found):
             return ()

@@ -22,8 +22,8 @@ SECONDS_TO_STOP = 5
 """Time that the end of the program waits for a running fit. Nothing is lost if the fit is killed."""
 
 
-class _StaleError(Exception):
-    """The result is not needed any more."""
+class StaleError(Exception):
+    """The work is not needed any more: something newer is wanted."""
 
 
 class Measurer:
@@ -80,7 +80,7 @@ class Measurer:
                     return
             try:
                 self._measure(clf)
-            except _StaleError:
+            except StaleError:
                 pass
             except Exception as error:
                 log.warning("not measured: %s", error, exc_info=not isinstance(error, ValueError | RuntimeError))
@@ -94,7 +94,7 @@ class Measurer:
     def _measure(self, clf: ImageClassifier | None) -> None:
         def still(*_: Any) -> None:
             if self._wanted is not clf or self._stopping:
-                raise _StaleError
+                raise StaleError
 
         nothing: dict[str, Any] = {"insight": None, "held": None, "measured": None, "check": None, "curve": None}
         if clf is None:

@@ -32,7 +32,7 @@ from ..images.errors import StoreError, shown
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
 from ..images.store.lock import exclusive
-from .journal import Change, Journal, MoveError, ProjectError
+from .journal import Change, MoveError, ProjectError, UndoJournal
 
 CLASSIFIER = "classifier.lpp"
 LONGEST_NAME = 100
@@ -331,15 +331,15 @@ class Project:
     def _bin(self) -> str:
         return f"{HIDDEN}/removed/{secrets.token_hex(8)}"
 
-    def _read_journal(self) -> Journal:
+    def _read_journal(self) -> UndoJournal:
         path = self.hidden / "journal.jsonl"
         try:
-            return Journal(path, self._place)
+            return UndoJournal(path, self._place)
         except MoveError:
             raise
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))  # Only undo is lost, no photo.
-            return Journal(path, self._place)
+            return UndoJournal(path, self._place)
 
     def _read_settings(self) -> dict[str, Any]:
         try:

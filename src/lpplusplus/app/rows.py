@@ -28,7 +28,7 @@ LABELLED, OTHERS = "labelled", "unsorted"
 """Feature stores in `.lpp/features/<encoder>/`, of the classes and of the rest."""
 
 
-class Rows:
+class ProjectRows:
     """Embeddings of a project's photos by one encoder.
 
     Parameters

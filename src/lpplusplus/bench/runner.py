@@ -26,7 +26,7 @@ CellProgress: TypeAlias = Callable[[int, int, str], object]
 """Called with the number of finished cells, the number of all cells, and a message."""
 
 
-Job: TypeAlias = tuple[Cell, Draw, float | None]
+CellJob: TypeAlias = tuple[Cell, Draw, float | None]
 """A cell, its task, and the seconds it may take."""
 
 
@@ -47,7 +47,7 @@ class Workers(Protocol):
     def wait(self) -> None:
         """Return when the workers have started."""
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
+    def run(self, data: EmbeddedDataset, jobs: Iterator[CellJob]) -> Iterator[list[Row]]:
         """Run cells of one data set; yields rows as soon as some cells have ended."""
 
 
@@ -180,7 +180,7 @@ def _rows(
     data, draws = loaded
     claimed: list[Cell] = []
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[CellJob]:
         for low in range(0, len(missing), workers.count):  # Claim several at once: a transaction waits for the disk.
             free = results.claim(missing[low : low + workers.count])
             claimed.extend(free)
@@ -202,7 +202,7 @@ class LocalWorkers:
         self.plan, self.count = plan, count
         self.starting: Iterator[Any] | None = None
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
+    def run(self, data: EmbeddedDataset, jobs: Iterator[CellJob]) -> Iterator[list[Row]]:
         ended = self._parallel(delayed(run_cell)(cell, data, draw, limit=limit) for cell, draw, limit in jobs)
         return ([row] for row in ended)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
-from .options import AS_TRAINED, Errors, Json, Model, OnError, Opening, Report
+from .options import AS_TRAINED, Errors, Json, ModelFile, OnError, Opening, Report
 from .outputs import check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ MATRIX_UP_TO = 12
 
 
 def evaluate(
-    model: Model,
+    model: ModelFile,
     source: Annotated[
         Path, typer.Argument(help="Labelled images, of any kind that `lpp train` takes.", show_default=False)
     ],

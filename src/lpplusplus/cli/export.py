@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json, warn
-from .options import AS_TRAINED, Json, Model, Opening, need
+from .options import AS_TRAINED, Json, ModelFile, Opening, need
 from .outputs import check_file, has_mark
 
 
 def export(
-    model: Model,
+    model: ModelFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.onnx).", show_default=False)],
     head_only: Annotated[
         bool, typer.Option("--head-only", help="Leave the encoder out: embeddings in, probabilities out.")

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import bar, say, show_json, tell_skipped
-from .options import AS_TRAINED, Errors, Json, Model, NewModel, OnError, Opening, Seed, Shots, Store
+from .options import AS_TRAINED, Errors, Json, ModelFile, NewModel, OnError, Opening, Seed, Shots, Store
 from .outputs import check_model
 from .train import checked, tell
 
 if TYPE_CHECKING:
     from ..images.classifier import ImageClassifier
 
-Output = Annotated[
+ChangedFile = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced"),
 ]
 
 
-class _Change:
+class _Target:
     """A classifier to be changed, and its output file. The old file is kept until the new one is complete."""
 
     def __init__(
@@ -65,13 +65,13 @@ def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
 
 
 def add(
-    model: Model,
+    model: ModelFile,
     source: Annotated[
         Path,
         typer.Argument(help="More photos: a folder per class, or anything else that `lpp train` takes.",
                        show_default=False),
     ],
-    output: Output = None,
+    output: ChangedFile = None,
     classes: Annotated[
         Path | None,
         typer.Option("--classes", help="File with names of the classes in SOURCE, one per line; or label, tab, name."),
@@ -95,7 +95,7 @@ def add(
     """
     from ..images.sources.class_names import read_class_names
 
-    change = _Change(model, output, [source], opening, on_error)
+    change = _Target(model, output, [source], opening, on_error)
     clf = change.clf
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
@@ -109,7 +109,7 @@ def add(
 
 
 def remove(
-    model: Model,
+    model: ModelFile,
     classes: Annotated[
         list[str] | None, typer.Argument(help="Classes to remove, by their labels.", show_default=False)
     ] = None,
@@ -117,7 +117,7 @@ def remove(
         list[str] | None,
         typer.Option("--photos", help="A photo or a folder of photos to remove; may be given several times."),
     ] = None,
-    output: Output = None,
+    output: ChangedFile = None,
     as_json: Json = False,
 ) -> None:
     """Remove classes or photos from a classifier.
@@ -131,7 +131,7 @@ def remove(
     """
     if not classes and not photos:
         raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
-    change = _Change(model, output, [], AS_TRAINED)
+    change = _Target(model, output, [], AS_TRAINED)
     change.clf.remove(classes or (), photos=photos or ())
     change.done(as_json, [], removed=change.before - len(change.clf.support_))
     if not as_json:
@@ -139,14 +139,14 @@ def remove(
 
 
 def rename(
-    model: Model,
+    model: ModelFile,
     old: Annotated[str, typer.Argument(help="Label of a class.", show_default=False)],
     new: Annotated[str, typer.Argument(help="Its new label; the same to change only --name.", show_default=False)],
     name: Annotated[
         str | None,
         typer.Option("--name", help="What prompts call it.", show_default="the new label in plain words"),
     ] = None,
-    output: Output = None,
+    output: ChangedFile = None,
     opening: Opening = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
@@ -157,13 +157,13 @@ def rename(
     lpp rename birds.lpp robin european_robin
     lpp rename birds.lpp crane crane --name "crane, a tall bird"
     """
-    change = _Change(model, output, [], opening)
+    change = _Target(model, output, [], opening)
     change.clf.rename(old, new, name=name)
     change.done(as_json, [])
 
 
 def merge(
-    first: Model,
+    first: ModelFile,
     second: Annotated[Path, typer.Argument(help="Another, made with the same encoder.", show_default=False)],
     output: NewModel,
     opening: Opening = AS_TRAINED,
@@ -177,6 +177,6 @@ def merge(
     """
     from ..images.classifier import ImageClassifier
 
-    change = _Change(first, output, [second], opening)
+    change = _Target(first, output, [second], opening)
     change.clf.merge(ImageClassifier.load(second))
     change.done(as_json, [], repeated=change.clf.repeated_)

@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from .console import bar, remark, say, show_json
-from .options import Json, Model, NewModel
+from .options import Json, ModelFile, NewModel
 from .outputs import check_model
 
 Repository = Annotated[str, typer.Argument(help="Repository on the hub, such as me/birds.", show_default=False)]
 
 
 def push(
-    model: Model,
+    model: ModelFile,
     repository: Repository,
     private: Annotated[
         bool, typer.Option("--private", help="Make a new repository that only you and those you name can see.")

@@ -45,7 +45,7 @@ def label_studio(
     need("serve", "fastapi", "uvicorn")
     check_model(output)
     from ..deploy.label_studio.app import make_backend
-    from ..deploy.label_studio.learner import Learner
+    from ..deploy.label_studio.learner import AnnotationLearner
     from ..deploy.label_studio.photos import Photos
     from ..deploy.service.server import address_of, listen
     from ..deploy.service.settings import read_token
@@ -59,7 +59,7 @@ def label_studio(
     token, password = read_token(token_file, "LABEL_STUDIO_API_KEY"), read_token(None)
     limits = Limits(max_image * MEGABYTE)
     photos = Photos(url, token, files, limits)
-    learner = Learner(open_encoder(encoder or DEFAULT_ENCODER), sentence, photos, output, limits)
+    learner = AnnotationLearner(open_encoder(encoder or DEFAULT_ENCODER), sentence, photos, output, limits)
     sock = listen(host, port)
     address = address_of(sock)
     if token is None:

@@ -35,7 +35,7 @@ def _schemes() -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Model = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
+ModelFile = Annotated[Path, typer.Argument(help="A classifier that `lpp train` wrote.", show_default=False)]
 NewModel = Annotated[Path, typer.Option("--output", "-o", help="File for the classifier.", show_default=False)]
 Errors = Annotated[OnError, typer.Option("--on-error", help="What to do about an image that cannot be read.")]
 AllowNetwork = Annotated[

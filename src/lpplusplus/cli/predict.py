@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, Model, OnError, Opening, Where
+from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, ModelFile, OnError, Opening, Where
 
 if TYPE_CHECKING:
     from ..images.answering import Question
@@ -18,7 +18,7 @@ LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
 
 
 def predict(
-    model: Model,
+    model: ModelFile,
     images: Annotated[
         list[Path],
         typer.Argument(

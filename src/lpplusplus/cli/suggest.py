@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, Errors, Json, Model, OnError, Opening
+from .options import AS_TRAINED, Errors, Json, ModelFile, OnError, Opening
 from .outputs import check_new_folder, check_writable
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def suggest(
-    model: Model,
+    model: ModelFile,
     source: Annotated[
         Path, typer.Argument(help="Unlabelled photos: a folder, a zip file, a list.", show_default=False)
     ],

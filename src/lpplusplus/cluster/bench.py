@@ -9,7 +9,7 @@ from ..bench.cell import Cell
 from ..bench.data import EmbeddedDataset
 from ..bench.results import Row
 from ..bench.run_cell import run_cell, versions
-from ..bench.runner import Job
+from ..bench.runner import CellJob
 from .embed import limit_threads
 from .errors import ClusterError
 from .slots import Slots
@@ -38,7 +38,7 @@ class RayWorkers:
     def wait(self) -> None:
         pass
 
-    def run(self, data: EmbeddedDataset, jobs: Iterator[Job]) -> Iterator[list[Row]]:
+    def run(self, data: EmbeddedDataset, jobs: Iterator[CellJob]) -> Iterator[list[Row]]:
         import ray
 
         everywhere = ray.put(data)

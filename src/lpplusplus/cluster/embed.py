@@ -17,12 +17,12 @@ from ..images.embeddings import Embeddings, Origin
 from ..images.errors import SourceError
 from ..images.parquet.addresses import masked, open_place, without_secrets
 from ..images.parquet.columns import named_classes, to_table
-from ..images.parquet.index import Index
+from ..images.parquet.index import ParquetIndex
 from ..images.sources.image_set import ImageSet
 from .batches import measured_batch
 from .errors import ClusterError
-from .output import Output, Receipt, absolute, keep_settings, settings
-from .parts import Part, Plan, plan
+from .output import Output, PartReceipt, absolute, keep_settings, settings
+from .parts import WorkPart, WorkPlan, plan
 from .run import Outcome, run
 from .slots import Slots, connected
 from .tasks import run_tasks
@@ -114,24 +114,26 @@ def embed_on_ray(
     classes, names = _classes(listed, outcome, masked(source))
     system, folder = open_place(output)
     try:
-        Index(origin, classes, names, listed.labelled, tuple(r.rows for r in outcome.receipts)).write(system, folder)
+        ParquetIndex(origin, classes, names, listed.labelled, tuple(r.rows for r in outcome.receipts)).write(
+            system, folder
+        )
     except OSError as error:
         raise ClusterError(f"{masked(output)} cannot be written ({without_secrets(str(error), output)}).") from None
     skipped = [*listed.problems, *outcome.skipped]
     return Embedded(outcome, origin, classes, skipped, listed.ignored, work.batch)
 
 
-def embed_part(work: Embedding, output: Output, part: Part, number: int) -> Receipt:
+def embed_part(work: Embedding, output: Output, part: WorkPart, number: int) -> PartReceipt:
     """On a worker: embed a part and write it."""
     start = time.perf_counter()
     found = embedded(part, _encoder(work), work.origin)
     skipped = tuple((str(one.path), one.reason) for one in found.skipped)
     rows = output.write(number, to_table(found, output.about_part(number, part, skipped)))
     labels = frozenset(() if found.labels is None else found.labels.tolist())
-    return Receipt(rows, labels, skipped, time.perf_counter() - start)
+    return PartReceipt(rows, labels, skipped, time.perf_counter() - start)
 
 
-def embedded(part: Part, encoder: Encoder, origin: Origin) -> Embeddings:
+def embedded(part: WorkPart, encoder: Encoder, origin: Origin) -> Embeddings:
     """The embeddings of a part, by the local engine's own code; bad images are among `skipped`."""
     opened = part.open()
     if isinstance(opened, Embeddings):
@@ -168,7 +170,7 @@ def _nothing(images: ImageSet, origin: Origin) -> Embeddings:
     return Embeddings(empty, labels, origin=origin, hashes=np.empty((0, 32), np.uint8))
 
 
-def _measured(work: Embedding, listed: Plan, slots: Slots, output: str) -> Embedding:
+def _measured(work: Embedding, listed: WorkPlan, slots: Slots, output: str) -> Embedding:
     """With the batch size that is fastest on a worker, if the run is long enough to gain by it."""
     if len(listed.parts) < MEASURE_FROM:
         return work
@@ -182,7 +184,7 @@ def _measured(work: Embedding, listed: Plan, slots: Slots, output: str) -> Embed
     return replace(work, batch=kept.get("batch"))
 
 
-def _measure(work: Embedding, part: Part) -> int | None:
+def _measure(work: Embedding, part: WorkPart) -> int | None:
     try:
         opened: Any = part.open()
         return measured_batch(_encoder(work), opened)
@@ -190,7 +192,7 @@ def _measure(work: Embedding, part: Part) -> int | None:
         raise ClusterError(without_secrets(str(error), part.place)) from None
 
 
-def _classes(listed: Plan, outcome: Outcome, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _classes(listed: WorkPlan, outcome: Outcome, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if listed.classes or not listed.labelled:
         return listed.classes, listed.names
     labels = frozenset().union(*(receipt.labels for receipt in outcome.receipts))

@@ -50,7 +50,7 @@ class PlacedFile(StoredFile):
 
 
 @dataclass(frozen=True, eq=False)
-class Content(StoredFile):
+class TableBytes(StoredFile):
     """Bytes from a table; None if the row has none."""
 
     content: bytes | None

@@ -12,7 +12,7 @@ from ..images.parquet.addresses import is_address, masked, need_pyarrow, open_pl
 from ..images.parquet.columns import LABEL, head_of
 from ..images.parquet.index import NAME, part_name, put
 from ..images.parquet.writing import refuse_files, write_part
-from .parts import Part, Plan
+from .parts import WorkPart, WorkPlan
 
 SETTINGS = "_run.json"
 """File with settings that a run chose at its start, and that a continued run must use, too."""
@@ -44,7 +44,7 @@ def keep_settings(place: str, found: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class PartReceipt:
     """What is known about a finished part.
 
     Attributes
@@ -80,7 +80,7 @@ class Output:
     place: str
     key: str
 
-    def about_part(self, number: int, part: Part, skipped: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    def about_part(self, number: int, part: WorkPart, skipped: tuple[tuple[str, str], ...]) -> dict[str, Any]:
         """Metadata of a part."""
         return {"key": self.key, "part": number, "listed": part.listed, "skipped": [list(one) for one in skipped]}
 
@@ -89,7 +89,7 @@ class Output:
         system, folder = open_place(self.place)
         return write_part(system, folder, number, table)
 
-    def prepare(self, plan: Plan) -> dict[int, Receipt]:
+    def prepare(self, plan: WorkPlan) -> dict[int, PartReceipt]:
         """Make the folder, and find the parts that are there already.
 
         Raises
@@ -107,7 +107,7 @@ class Output:
             found = pool.map(lambda number: (number, self._receipt(system, folder, number, plan)), there)
             return {number: receipt for number, receipt in found if receipt is not None}
 
-    def _receipt(self, system: Any, folder: str, number: int, plan: Plan) -> Receipt | None:
+    def _receipt(self, system: Any, folder: str, number: int, plan: WorkPlan) -> PartReceipt | None:
         """The receipt of an existing part; None if it is damaged and must be made again."""
         where = f"{masked(self.place)}/{part_name(number)}"
         try:
@@ -124,4 +124,4 @@ class Output:
         if plan.labelled and not plan.classes and LABEL in file.schema_arrow.names:
             labels = iter(file.read(columns=[LABEL]).column(LABEL).unique().to_pylist())
         skipped = tuple((str(path), str(reason)) for path, reason in head.get("skipped", ()))
-        return Receipt(file.metadata.num_rows, frozenset(labels), skipped)
+        return PartReceipt(file.metadata.num_rows, frozenset(labels), skipped)

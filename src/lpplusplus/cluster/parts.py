@@ -20,7 +20,7 @@ from ..images.sources.folders import EXTENSIONS, Tree, from_tree
 from ..images.sources.image_set import Item
 from ..images.store import ROWS_PER_SHARD
 from ..images.store.shards import list_digest
-from .files import Content, PlacedFile, tar_members
+from .files import PlacedFile, TableBytes, tar_members
 
 MOST_PARTS = 20_000
 """Most parts of a list of images; for longer lists, parts become larger."""
@@ -50,7 +50,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowGroup:
     """A row group of a Parquet file with images, or with embeddings."""
 
     place: str
@@ -87,13 +87,13 @@ class Rows:
                 image = image.get("bytes")
             if image is not None and not isinstance(image, bytes):
                 raise SourceError(f"{where}: {column!r} is {shown(str(table.schema.field(column).type))}, not bytes.")
-            items.append(Content(image, path or f"{where}[{self.group}.{row}]"))
+            items.append(TableBytes(image, path or f"{where}[{self.group}.{row}]"))
         found = labels_of(table.column(LABEL), where)[0] if self.labels else None
         return image_set(items, found, where)
 
 
 @dataclass(frozen=True)
-class Shard:
+class TarShard:
     """A tar archive in the layout of WebDataset: `000.jpg` beside `000.cls` or `000.json` with a label."""
 
     place: str
@@ -132,11 +132,11 @@ class Shard:
         return image_set(items, [labels[key] for key in keys], where)
 
 
-Part = Files | Rows | Shard
+WorkPart = Files | RowGroup | TarShard
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkPlan:
     """All parts of a source.
 
     Attributes
@@ -155,7 +155,7 @@ class Plan:
         Number of files that are no images.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[WorkPart]
     images: int | None
     labelled: bool
     classes: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ class Plan:
     ignored: int = 0
 
 
-def plan(source: str, *, labels: bool) -> Plan:
+def plan(source: str, *, labels: bool) -> WorkPlan:
     """Divide a source into parts: a folder of images, a manifest, Parquet files or tar archives, by path or address.
 
     Parts of a list of images begin where the local engine's shards begin, so that batches have the same images.
@@ -186,7 +186,7 @@ def plan(source: str, *, labels: bool) -> Plan:
         for a in range(0, len(images), step)
     ]  # fmt: skip
     problems = tuple((str(one.path), one.reason) for one in images.problems)
-    return Plan(parts, len(images), given is not None, images.classes, images.names, problems, images.ignored)
+    return WorkPlan(parts, len(images), given is not None, images.classes, images.names, problems, images.ignored)
 
 
 def image_set(items: list[Item], labels: Sequence[str] | None, source: str) -> ImageSet:
@@ -215,7 +215,7 @@ def _images(source: str, labels: bool) -> ImageSet:
     return from_tree(Path(path), tree, labels=labels, allow_empty=False, part=None)
 
 
-def _shards(source: str, labels: bool) -> Plan | None:
+def _shards(source: str, labels: bool) -> WorkPlan | None:
     """The parts of Parquet files and tar archives; None if the source has images instead."""
     fs = need_pyarrow("fs")
     system, path = open_place(source)
@@ -231,20 +231,20 @@ def _shards(source: str, labels: bool) -> Plan | None:
         packed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
         if packed:
             raise SourceError(f"{packed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
-        return Plan([Shard(place, one.path, one.size, labels) for one in tars], None, labels)
+        return WorkPlan([TarShard(place, one.path, one.size, labels) for one in tars], None, labels)
     return _row_groups(system, tables, place, labels) if tables else None
 
 
-def _row_groups(system: Any, tables: Sequence[Any], place: str, labels: bool) -> Plan:
-    parts: list[Part] = []
+def _row_groups(system: Any, tables: Sequence[Any], place: str, labels: bool) -> WorkPlan:
+    parts: list[WorkPart] = []
     images = 0
     for one in tables:
         file = need_pyarrow("parquet").ParquetFile(system.open_input_file(one.path))
         whole = EMBEDDING in file.schema_arrow.names
         groups = range(1 if whole else file.metadata.num_row_groups)
-        parts += [Rows(place, one.path, group, one.size, labels) for group in groups]
+        parts += [RowGroup(place, one.path, group, one.size, labels) for group in groups]
         images += file.metadata.num_rows
-    return Plan(parts, images, labels)
+    return WorkPlan(parts, images, labels)
 
 
 def _label(content: bytes, ending: str, where: str) -> str | None:

@@ -16,8 +16,8 @@ from ..images.embeddings import Embeddings, Origin
 from ..images.inputs import refuse_another
 from ..images.parquet.columns import KEY, VERSION, text
 from .embed import embedded, limit_threads
-from .output import Output, Receipt, absolute
-from .parts import Part, plan
+from .output import Output, PartReceipt, absolute
+from .parts import WorkPart, plan
 from .run import Outcome, run
 from .slots import Slots, connected
 
@@ -93,7 +93,7 @@ def predict_on_ray(
     return outcome, [*listed.problems, *outcome.skipped]
 
 
-def answer_part(work: Answering, output: Output, part: Part, number: int) -> Receipt:
+def answer_part(work: Answering, output: Output, part: WorkPart, number: int) -> PartReceipt:
     """On a worker: answer a part and write it."""
     start = time.perf_counter()
     clf = _classifier(work)
@@ -107,7 +107,7 @@ def answer_part(work: Answering, output: Output, part: Part, number: int) -> Rec
     skipped = tuple((str(one.path), one.reason) for one in found.skipped)
     told = answers(clf, found, work.question) if len(found) else []
     rows = output.write(number, _table(told, work.question, output.about_part(number, part, skipped)))
-    return Receipt(rows, frozenset(), skipped, time.perf_counter() - start)
+    return PartReceipt(rows, frozenset(), skipped, time.perf_counter() - start)
 
 
 def _classifier(work: Answering) -> ImageClassifier:

@@ -9,8 +9,8 @@ from .._core.progress import Progress
 from .._core.text import BriefError
 from ..images.parquet.addresses import without_secrets
 from .errors import ClusterError
-from .output import Output, Receipt
-from .parts import Part, Plan
+from .output import Output, PartReceipt
+from .parts import WorkPart, WorkPlan
 from .slots import Slots
 from .tasks import run_tasks
 
@@ -29,7 +29,7 @@ class Outcome:
         How many the cluster had room for at the start.
     """
 
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[PartReceipt, ...]
     reused: int
     workers: int
 
@@ -45,9 +45,9 @@ class Outcome:
 
 
 def run(
-    work: Callable[..., Receipt],
+    work: Callable[..., PartReceipt],
     shared: Any,
-    plan: Plan,
+    plan: WorkPlan,
     output: Output,
     slots: Slots,
     progress: Progress | None = None,
@@ -88,7 +88,7 @@ def run(
     return Outcome(tuple(done[number] for number in range(len(plan.parts))), reused, workers)
 
 
-def _guarded(work: Callable[..., Receipt], shared: Any, output: Output, part: Part, number: int) -> Receipt:
+def _guarded(work: Callable[..., PartReceipt], shared: Any, output: Output, part: WorkPart, number: int) -> PartReceipt:
     """On a worker: mask passwords in errors, also in those that Ray logs."""
     try:
         return work(shared, output, part, number)

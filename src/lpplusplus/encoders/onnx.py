@@ -50,7 +50,6 @@ core's cache. Divided among threads, such short layers would make them wait for 
 the next images. Embeddings do not depend on the number of threads."""
 
 
-
 class OnnxEncoder(Encoder):
     """An exported CLIP.
 

@@ -83,7 +83,7 @@ def embed(
     if not images.items and not images.problems:
         raise SourceError(f"{images.source} has no images.")
     origin = Origin.of(encoder, views)
-    run = _Run(images, encoder, origin, limits, on_error == "skip", progress)
+    run = _EmbedRun(images, encoder, origin, limits, on_error == "skip", progress)
     writer = None if store is None else StoreWriter(store, origin, run.listed)
     with quiet_pillow(), writer or nullcontext():
         run.all(writer, workers or joblib.cpu_count())
@@ -119,7 +119,7 @@ class _Read(NamedTuple):
     views: list[Any] | None
 
 
-class _Run:
+class _EmbedRun:
     """One call of `embed`."""
 
     def __init__(

@@ -63,7 +63,7 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
     held_out = selection in ("cross-validation", "validation-loss")
     solver = recipe.solver.for_task(task.least_weight, held_out=held_out, direct=direct)
     with team(task.X, cost_of_evaluation(Support(task.X, task.y, task.n_classes, task.text))) as workers:
-        run = _Run(task, recipe, solver, normalize, workers, rng)
+        run = _FitRun(task, recipe, solver, normalize, workers, rng)
         if folds is not None:
             fitted = run.by_cross_validation(folds)
         elif selection == "validation-loss":
@@ -113,7 +113,7 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _HeldOutImages:
     """Held-out images whose logits are kept."""
 
     X: Array
@@ -128,7 +128,7 @@ class _Asked:
     """Weights of all images."""
 
 
-class _Run:
+class _FitRun:
     """One fit: builds objectives and starting points, in the same way for the whole support and for each fold."""
 
     def __init__(
@@ -203,7 +203,9 @@ class _Run:
         further = len(numbers) / (len(numbers) - 1)
         if cost_of_evaluation(Support(self.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
             self.team = ALONE
-        return self._until(record, "cross-validation", _Asked(self.X, y, rows, nearness, lacking, relative), further)
+        return self._until(
+            record, "cross-validation", _HeldOutImages(self.X, y, rows, nearness, lacking, relative), further
+        )
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
@@ -217,13 +219,13 @@ class _Run:
         del objective, point
         y, rows = backend.to_numpy(self.task.y_val), np.arange(self._X_val.shape[0])[::every]
         nearness = backend.to_numpy(self._neighbourhood.nearness(self._X_val[rows, :]))
-        return self._until(held.record, "validation-loss", _Asked(self._X_val, y, rows, nearness))
+        return self._until(held.record, "validation-loss", _HeldOutImages(self._X_val, y, rows, nearness))
 
     def to_the_end(self, selection: str) -> Fitted:
         """Run to the end of the solver's budget, or ("support-loss") until the support has little left to teach."""
         return self._last(History.of(COLUMNS), selection, enough=SMALL_LOSS if selection == "support-loss" else -1.0)
 
-    def _until(self, record: Record, selection: str, asked: "_Asked", more: float = 1.0) -> Fitted:
+    def _until(self, record: Record, selection: str, asked: "_HeldOutImages", more: float = 1.0) -> Fitted:
         """Run on the whole support, `more` times as far as the held-out images say."""
         judgement, history = judge(record), History.of(COLUMNS)
         stop = judgement.stop
@@ -240,7 +242,7 @@ class _Run:
         fitted = self._last(history, selection, None if self.solver.far_apart else last, scale=scale)
         return replace(fitted, held_out=held_out, neighbourhood=self._neighbourhood)
 
-    def _answers(self, logits: np.ndarray[Any, Any], asked: "_Asked") -> tuple[HeldOutAnswers, float]:
+    def _answers(self, logits: np.ndarray[Any, Any], asked: "_HeldOutImages") -> tuple[HeldOutAnswers, float]:
         """Predictions for held-out images, and the factor of the classifier's logits."""
         rows, y = asked.rows, asked.y[asked.rows]
         weights = None if asked.weights is None else backend.to_numpy(asked.weights)[rows]

@@ -62,12 +62,12 @@ def with_unlabelled(
             "unlabelled images are used only if held-out images gain by it: give two examples per class or more, or "
             "X_val and y_val, with the default solver, and selection 'auto', 'cross-validation' or 'validation-loss'."
         )
-    learner = _Learner(task, first, recipe, normalize)
+    learner = _FromUnlabelled(task, first, recipe, normalize)
     held = learner.folds(rng) if first.selection == "cross-validation" else learner.validation()
     return learner.decided(held)
 
 
-class _Learner:
+class _FromUnlabelled:
     def __init__(self, task: Task, first: Fitted, recipe: Recipe, normalize: bool) -> None:
         X, U, X_val, views = task.X[:, :], task.unlabelled, task.X_val, task.views
         if normalize:  # Here and not in `fit`: means of unit vectors are shorter and should stay so.

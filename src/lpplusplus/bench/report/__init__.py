@@ -7,12 +7,12 @@ from pathlib import Path
 from ..._core.files import atomic_write
 from ..cell import Cell
 from ..results import Results
-from .content import Content, report_content
+from .content import ReportContent, report_content
 from .documents import FIGURES, csv_document, html_document, json_document, latex_document, markdown_document
 
 __all__ = ["FORMATS", "report", "write_report"]
 
-FORMATS: dict[str, tuple[str, Callable[[Content], str]]] = {
+FORMATS: dict[str, tuple[str, Callable[[ReportContent], str]]] = {
     "markdown": ("report.md", markdown_document),
     "latex": ("report.tex", latex_document),
     "html": ("report.html", html_document),
@@ -78,7 +78,7 @@ def write_report(
     return place / name
 
 
-def _format(format: str) -> tuple[str, Callable[[Content], str]]:
+def _format(format: str) -> tuple[str, Callable[[ReportContent], str]]:
     if format not in FORMATS:
         raise ValueError(f"format={format!r} is not one of {', '.join(map(repr, FORMATS))}.")
     return FORMATS[format]

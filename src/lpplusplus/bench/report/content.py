@@ -17,7 +17,7 @@ TITLE = "Benchmark of few-shot classifiers"
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedCell:
     """A cell that has not succeeded."""
 
     what: str
@@ -27,7 +27,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Content:
+class ReportContent:
     """What a report says."""
 
     summary: list[str]
@@ -43,12 +43,12 @@ class Content:
     protocol: list[tuple[str, str]]
     protocol_tables: list[Table]
     versions: list[tuple[str, str]]
-    failures: list[Failure]
+    failures: list[FailedCell]
 
 
 def report_content(
     results: Results, planned: Iterable[Cell] = (), *, figures: bool = True, against: str | None = None
-) -> Content:
+) -> ReportContent:
     """Read the results; `planned` are the cells of the plan, if it is known; `against` is a method to compare with."""
     rows, failed = results.rows(), results.rows(failed=True)
     scores = summarise(rows, failed, planned)
@@ -62,7 +62,7 @@ def report_content(
         except ImportError as error:
             remarks = [f"No figures: {error}"]
     both = [*rows, *failed]
-    return Content(
+    return ReportContent(
         _sentences(rows, failed, scores, averages),
         reading(tables),
         tables,
@@ -178,11 +178,11 @@ def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(name, ", ".join(versions)) for name, versions in sorted(found.items())]
 
 
-def _failure(row: Row) -> Failure:
+def _failure(row: Row) -> FailedCell:
     cell = row.cell
     what = f"{cell.method} on {cell.dataset}, {cell.backbone}, {in_shots(cell.shots)}, task {cell.seed}"
     lines = row.traceback.strip().splitlines()
-    return Failure(what, lines[-1].strip() if lines else "no traceback was kept", row.traceback.strip())
+    return FailedCell(what, lines[-1].strip() if lines else "no traceback was kept", row.traceback.strip())
 
 
 def _plain(value: object) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from .content import TITLE, Content
+from .content import TITLE, ReportContent
 from .table import Table, printable
 
 FIGURES = "figures"
@@ -31,17 +31,17 @@ _LATEX = str.maketrans(
 )
 
 
-def html_document(content: Content) -> str:
+def html_document(content: ReportContent) -> str:
     """One page with its figures inside."""
     return _render("report.html", content, lambda text: html.escape(printable(text)))
 
 
-def markdown_document(content: Content) -> str:
+def markdown_document(content: ReportContent) -> str:
     """GitHub's flavour; groups of columns become part of their names."""
     return _render("report.md", content, markdown_text)
 
 
-def latex_document(content: Content) -> str:
+def latex_document(content: ReportContent) -> str:
     """A document to compile as it is, or to take tables from."""
     syntax = {"block_start_string": "<%", "block_end_string": "%>"}  # LaTeX has braces of its own.
     syntax |= {"variable_start_string": "<<", "variable_end_string": ">>"}
@@ -58,7 +58,7 @@ def csv_document(table: Table) -> str:
     return text.getvalue()
 
 
-def json_document(content: Content) -> str:
+def json_document(content: ReportContent) -> str:
     """Everything, for programs."""
     names = [column.name for column in content.cells.columns]
     return json.dumps(
@@ -97,7 +97,7 @@ def latex_text(text: object) -> str:
     return printable(" ".join(str(text).split())).translate(_LATEX)
 
 
-def _render(template: str, content: Content, escape: Callable[[str], str], **syntax: Any) -> str:
+def _render(template: str, content: ReportContent, escape: Callable[[str], str], **syntax: Any) -> str:
     """Fill a template. Every value is escaped, except what is marked safe and the output of macros."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),

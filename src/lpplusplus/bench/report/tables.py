@@ -67,12 +67,12 @@ _CELLS = tuple(
 )
 """Columns of the long table."""
 
-_Line = dict[Column, Value]
-_Entry = tuple["Score | Average", "Published | None"]
+_TableRow = dict[Column, Value]
+_Figures = tuple["Score | Average", "Published | None"]
 """What we measured, and what is published."""
-_Entries = dict[tuple[str, int], _Entry]
+_Entries = dict[tuple[str, int], _Figures]
 """By method and shots."""
-_Groups = dict[str, dict[str, _Entry]]
+_Groups = dict[str, dict[str, _Figures]]
 """By heading over columns, then by row."""
 
 
@@ -229,7 +229,7 @@ def _cost_table(main: list[Score], free: list[Score], where: str) -> Table | Non
     for one in chosen:
         if (one.dataset, one.shots) == (largest.dataset, largest.shots):
             known = published_cost(plan_name(one.method))
-            line: _Line = {
+            line: _TableRow = {
                 Column("Method"): one.method,
                 Column("fit", "seconds"): one.fit_seconds,
                 Column("published fit"): known.get("time") if paper and is_published_encoder(one.backbone) else None,
@@ -267,18 +267,18 @@ def _grouped(entries: _Entries) -> tuple[list[str], _Groups]:
     return in_order(dict.fromkeys(name for name, _ in entries)), groups
 
 
-def _lines(first: str, names: Sequence[str], groups: _Groups) -> list[_Line]:
+def _lines(first: str, names: Sequence[str], groups: _Groups) -> list[_TableRow]:
     """A line for each name, with five columns for each group."""
     lines = []
     for name in names:
-        line: _Line = {Column(first): name}
+        line: _TableRow = {Column(first): name}
         for heading, rows in groups.items():
             line |= _columns(heading, rows.get(name))
         lines.append(line)
     return lines
 
 
-def _columns(heading: str, entry: _Entry | None) -> _Line:
+def _columns(heading: str, entry: _Figures | None) -> _TableRow:
     columns = [
         _mean(heading),
         Column("std", "percent", heading),

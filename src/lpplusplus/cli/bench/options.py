@@ -11,7 +11,7 @@ RootFolder = Annotated[
 Catalogs = Annotated[
     list[Path] | None, typer.Option("--catalog", help="A file with data sets of your own, in the catalog's form.")
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.", show_default=False)]
+NewResults = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.", show_default=False)]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Cells at once; by default as many as there are cores.")
 ]

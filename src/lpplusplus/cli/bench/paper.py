@@ -1,12 +1,12 @@
 """`lpp bench paper`: the paper's grid."""
 
 from ..options import Json
-from .options import Jobs, Output, RootFolder, Tasks
+from .options import Jobs, NewResults, RootFolder, Tasks
 from .run import run
 
 
 def paper(
-    output: Output,
+    output: NewResults,
     root: RootFolder = None,
     jobs: Jobs = None,
     tasks: Tasks = None,

@@ -11,7 +11,7 @@ import typer
 
 from ..console import add_row, bar, out, say, show_json, table, warn
 from ..options import Engine, Json, On, RayAddress
-from .options import Catalogs, Jobs, Output, RootFolder, Tasks
+from .options import Catalogs, Jobs, NewResults, RootFolder, Tasks
 
 if TYPE_CHECKING:
     from ...bench.plan import Plan
@@ -36,7 +36,7 @@ def run(
             help="A .toml file, or the name of a plan of the package.", show_default=False, autocompletion=_plans
         ),
     ],
-    output: Output,
+    output: NewResults,
     root: RootFolder = None,
     catalog: Catalogs = None,
     jobs: Jobs = None,

@@ -18,7 +18,7 @@ from ... import __version__
 from ..service.errors import Refusal, add_handlers, failed
 from ..service.settings import HERE
 from .config import LabelConfig
-from .learner import Learner
+from .learner import AnnotationLearner
 
 LARGEST = 64 * 2**20
 """Largest request in bytes: Label Studio sends tasks in batches, with addresses of images, not images."""
@@ -46,7 +46,7 @@ async def content(request: Request) -> dict[str, Any]:
 Sent = Annotated[dict[str, Any], Depends(content)]
 
 
-def make_backend(learner: Learner, password: str | None = None, *, local: bool = True) -> FastAPI:
+def make_backend(learner: AnnotationLearner, password: str | None = None, *, local: bool = True) -> FastAPI:
     """The backend as an ASGI application.
 
     Parameters

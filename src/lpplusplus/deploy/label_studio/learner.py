@@ -28,7 +28,7 @@ MOST_KEPT = 100_000
 """Embeddings kept in memory; beyond, the oldest without an annotation are dropped, and computed again if needed."""
 
 
-class Learner:
+class AnnotationLearner:
     """Learns from the annotations of one project.
 
     Parameters
@@ -58,7 +58,7 @@ class Learner:
         self.version = "names"
         self.problem: str | None = None
 
-    def __enter__(self) -> Learner:
+    def __enter__(self) -> AnnotationLearner:
         self._exit = ExitStack()
         self._exit.enter_context(quiet_pillow())
         self._thread = threading.Thread(target=self._fit_for_ever, name="lpplusplus-fit", daemon=True)

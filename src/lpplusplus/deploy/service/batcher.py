@@ -35,7 +35,7 @@ class Picture:
 
 
 @dataclass(eq=False)
-class _Job:
+class _PictureJob:
     picture: Picture
     encoder: Encoder
     row: Future[NDArray[np.float32]]
@@ -48,7 +48,7 @@ class Batcher:
     def __init__(self, limits: Limits, queue: int, metrics: Metrics, workers: int | None = None) -> None:
         self._limits, self._queue, self._metrics = limits, queue, metrics
         self._workers = workers or joblib.cpu_count()
-        self._ready: deque[_Job] = deque()
+        self._ready: deque[_PictureJob] = deque()
         self._changed = threading.Condition()
         self._stopping = False
         self._waiting = 0
@@ -76,7 +76,7 @@ class Batcher:
                 429, "queue_full", f"{self._waiting} images wait, of {self._queue} at most: try again in a moment.",
                 Retry_After="1",
             )  # fmt: skip
-        jobs = [_Job(picture, encoder, Future()) for picture in pictures]
+        jobs = [_PictureJob(picture, encoder, Future()) for picture in pictures]
         self._count(len(jobs))
         try:
             for job in jobs:
@@ -96,7 +96,7 @@ class Batcher:
         self._waiting += more
         self._metrics.queue.set(self._waiting)
 
-    def _prepare(self, job: _Job) -> None:
+    def _prepare(self, job: _PictureJob) -> None:
         """On a thread of the pool."""
         if job.row.cancelled():
             return
@@ -130,7 +130,7 @@ class Batcher:
                 if job.row.set_running_or_notify_cancel():
                     job.row.set_result(row)
 
-    def _next_batch(self) -> list[_Job]:
+    def _next_batch(self) -> list[_PictureJob]:
         """The images that have waited longest, all for one encoder; empty at the end."""
         with self._changed:
             while True:
@@ -147,6 +147,6 @@ class Batcher:
             return batch
 
 
-def _fail(job: _Job, error: Exception) -> None:
+def _fail(job: _PictureJob, error: Exception) -> None:
     if job.row.set_running_or_notify_cancel():
         job.row.set_exception(error)

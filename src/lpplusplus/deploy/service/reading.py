@@ -32,7 +32,7 @@ class Images(BaseModel):
     images: list[StrictStr] = Field(min_length=1)
 
 
-class Rows(BaseModel):
+class EmbeddingRows(BaseModel):
     """Embeddings, as the model's encoder gives them."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"embeddings": [[0.1, -0.2, 0.3]]}]})
@@ -110,7 +110,7 @@ class RequestReader:
             raise Refusal(400, "malformed", f"the body is not JSON: {error}.") from None
         try:
             if isinstance(sent, dict) and "embeddings" in sent:
-                return self._rows(Rows.model_validate(sent))
+                return self._rows(EmbeddingRows.model_validate(sent))
             return self._pictures(Images.model_validate(sent))
         except ValidationError as error:
             raise Refusal(422, "invalid", in_words(error.errors(include_input=False, include_url=False))) from None
@@ -128,7 +128,7 @@ class RequestReader:
                 raise Refusal(422, "bad_image", f"{name}: is not base64 ({error}).") from None
         return pictures
 
-    def _rows(self, asked: Rows) -> NDArray[np.float32]:
+    def _rows(self, asked: EmbeddingRows) -> NDArray[np.float32]:
         self._check_count(len(asked.embeddings))
         lengths = {len(row) for row in asked.embeddings}
         if len(lengths) != 1:
@@ -177,7 +177,7 @@ def body_schema(most: int) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {"images": {**files, "description": "Image files."}},
     }
-    kinds = [Images.model_json_schema(), Rows.model_json_schema()]
+    kinds = [Images.model_json_schema(), EmbeddingRows.model_json_schema()]
     for kind, name in zip(kinds, ("images", "embeddings"), strict=True):
         kind["properties"][name]["maxItems"] = most
     examples = {

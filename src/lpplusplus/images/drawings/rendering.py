@@ -29,7 +29,7 @@ def render(scene: Scene, rng: np.random.Generator, domain: str = "plain", size: 
         image = canvas.reduce(_OVERSAMPLING)
         return _grain(image, rng, float(rng.uniform(0, 6)))
     canvas = _paper(scene, rng, size).resize((side, side), Image.Resampling.BILINEAR)
-    style = _Style.random(rng)
+    style = _Hand.random(rng)
     for spot in spots:
         _sketch(canvas, spot, style, rng)
     _scribble(canvas, rng)
@@ -101,7 +101,7 @@ def _pattern(
 
 
 @dataclass(frozen=True)
-class _Style:
+class _Hand:
     """How one hand draws: bent outlines, a hatched or washed fill, ink of a darker or a grey tone."""
 
     wobble: float
@@ -112,8 +112,8 @@ class _Style:
     ink: float
 
     @staticmethod
-    def random(rng: np.random.Generator) -> "_Style":
-        return _Style(
+    def random(rng: np.random.Generator) -> "_Hand":
+        return _Hand(
             wobble=float(rng.uniform(0.04, 0.08)),
             hatched=bool(rng.random() < 0.85),
             slant=float(rng.uniform(0, np.pi)),
@@ -141,7 +141,7 @@ def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
     return _image(ground)
 
 
-def _sketch(canvas: Image.Image, spot: Spot, style: "_Style", rng: np.random.Generator) -> None:
+def _sketch(canvas: Image.Image, spot: Spot, style: "_Hand", rng: np.random.Generator) -> None:
     side = canvas.width
     colour = _mix(_tint(spot.thing.colour, rng, 22), (150, 140, 125), float(rng.uniform(0, 0.25)))
     outlines = _outlines(spot, side, style.wobble, rng)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
-Part = tuple[Points, bool]
+Stroke = tuple[Points, bool]
 """A closed polygon, (n, 2), and whether it adds area (True) or cuts it out."""
 
 
@@ -46,19 +46,19 @@ def ribbon(path: Points, width: float) -> Points:
     return np.concatenate([path + width / 2 * normal, (path - width / 2 * normal)[::-1]])
 
 
-def _heart() -> list[Part]:
+def _heart() -> list[Stroke]:
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     y = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)
     return [(np.stack([np.sin(t) ** 3, -(y + 2.5) / 15], axis=1), True)]
 
 
-def _spiral() -> list[Part]:
+def _spiral() -> list[Stroke]:
     t = np.linspace(0.6, 5.2 * np.pi, 110)
     path = (t / t[-1] * 0.88)[:, None] * np.stack([np.cos(t), np.sin(t)], axis=1)
     return [(ribbon(path, 0.19), True)]
 
 
-OUTLINES: dict[str, Callable[[], list[Part]]] = {
+OUTLINES: dict[str, Callable[[], list[Stroke]]] = {
     "circle": lambda: [(arc(1), True)],
     "square": lambda: [(box(-0.85, -0.85, 0.85, 0.85), True)],
     "triangle": lambda: [(regular(3), True)],
@@ -115,7 +115,7 @@ OUTLINES: dict[str, Callable[[], list[Part]]] = {
 
 
 @cache
-def parts(shape: str) -> tuple[Part, ...]:
+def parts(shape: str) -> tuple[Stroke, ...]:
     """The polygons of a shape, in drawing order."""
     if shape not in OUTLINES:
         raise ValueError(f"no shape {shape!r}: there are {', '.join(OUTLINES)}.")

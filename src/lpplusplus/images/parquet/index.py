@@ -16,7 +16,7 @@ LARGEST = 2**26
 
 
 @dataclass(frozen=True)
-class Index:
+class ParquetIndex:
     """What a complete data set holds.
 
     Attributes
@@ -56,7 +56,7 @@ def part_name(number: int) -> str:
     return f"part-{number:06}.parquet"
 
 
-def read_index(content: bytes, where: str) -> Index:
+def read_index(content: bytes, where: str) -> ParquetIndex:
     """Read and check an index."""
     try:
         if len(content) > LARGEST:
@@ -70,7 +70,7 @@ def read_index(content: bytes, where: str) -> Index:
             raise ValueError("classes and names do not fit together")
         if not all(type(n) is int and n >= 0 for n in rows) or type(whole["labelled"]) is not bool:
             raise ValueError("numbers of rows are not whole numbers")
-        return Index(read_origin(whole["origin"], where), classes, names, whole["labelled"], rows)
+        return ParquetIndex(read_origin(whole["origin"], where), classes, names, whole["labelled"], rows)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, StoreError):
             raise

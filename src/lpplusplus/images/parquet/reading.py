@@ -17,7 +17,7 @@ from ..sources.arrays import FREELY_UNPACKED, MOST_PACKED, check_finite_rows
 from . import clip_retrieval
 from .addresses import is_address, masked, need_pyarrow, open_place, shown_in, without_secrets
 from .columns import EMBEDDING, HASH, LABEL, PATH, head_of, labels_of, named_classes, read_origin, rows_of, width_of
-from .index import LARGEST, NAME, Index, part_name, read_index
+from .index import LARGEST, NAME, ParquetIndex, part_name, read_index
 
 PATHS = (PATH, "image_path", "url")
 """Columns that may name the image of a row; the first that a file has is used."""
@@ -86,7 +86,7 @@ def read_parquet(
     return found
 
 
-def _files(system: Any, path: str, where: str) -> tuple[list[str] | clip_retrieval.Layout, Index | None]:
+def _files(system: Any, path: str, where: str) -> tuple[list[str] | clip_retrieval.Layout, ParquetIndex | None]:
     """The files to read in their order, and the index if there is one."""
     fs = need_pyarrow("fs")
     info = system.get_file_info(path)
@@ -118,7 +118,7 @@ def read_file(system: Any, path: str, place: str | PathLike[str]) -> Embeddings:
 
 
 @dataclass
-class _Part:
+class _OpenFile:
     """A file; only its end, with the metadata, has been read."""
 
     where: str
@@ -129,8 +129,8 @@ class _Part:
     width: int | None
 
 
-def _read(system: Any, files: list[str], index: Index | None, place: Any, alone: bool) -> Embeddings:
-    def opened(path: str) -> _Part:
+def _read(system: Any, files: list[str], index: ParquetIndex | None, place: Any, alone: bool) -> Embeddings:
+    def opened(path: str) -> _OpenFile:
         where = shown_in(place, path)
         handle = system.open_input_file(path)
         try:
@@ -139,7 +139,7 @@ def _read(system: Any, files: list[str], index: Index | None, place: Any, alone:
             raise SourceError(f"{where} is damaged, or no Parquet file ({shown(str(error))}).") from None
         schema = file.schema_arrow
         width = width_of(schema, where)
-        return _Part(where, file, handle.size(), file.metadata.num_rows, head_of(schema, where), width)
+        return _OpenFile(where, file, handle.size(), file.metadata.num_rows, head_of(schema, where), width)
 
     parts = _parallel(opened, files)
     if index is None and not alone and any(part.head is not None for part in parts):
@@ -163,7 +163,7 @@ def _read(system: Any, files: list[str], index: Index | None, place: Any, alone:
     return _embeddings(X.reshape(rows, *shape), columns, origin, index, masked(place))
 
 
-def _origin(parts: Sequence[_Part], index: Index | None) -> Origin | None:
+def _origin(parts: Sequence[_OpenFile], index: ParquetIndex | None) -> Origin | None:
     """The one origin of all parts."""
     if index is not None:
         for part, rows in zip(parts, index.rows, strict=True):
@@ -179,7 +179,7 @@ def _origin(parts: Sequence[_Part], index: Index | None) -> Origin | None:
     return origins[0]
 
 
-def _width(parts: Sequence[_Part]) -> int:
+def _width(parts: Sequence[_OpenFile]) -> int:
     """Numbers per row, the same in all parts."""
     for part in parts:
         if part.width is None and part.rows:
@@ -203,7 +203,7 @@ class _Columns:
     hashes: NDArray[np.uint8] | None
 
 
-def _columns(part: _Part, out: NDArray[np.float32]) -> _Columns:
+def _columns(part: _OpenFile, out: NDArray[np.float32]) -> _Columns:
     """Read a part, a few rows at a time; its embeddings straight into `out`."""
     names = part.file.schema_arrow.names
     path = next((name for name in PATHS if name in names), None)
@@ -247,7 +247,7 @@ def _labels(columns: Sequence[_Columns], where: str) -> list[str] | None:
 
 
 def _embeddings(
-    X: NDArray[np.float32], columns: Sequence[_Columns], origin: Origin | None, index: Index | None, where: str
+    X: NDArray[np.float32], columns: Sequence[_Columns], origin: Origin | None, index: ParquetIndex | None, where: str
 ) -> Embeddings:
     filled = [column for column in columns if column.paths]
     labels = _labels(filled, where)

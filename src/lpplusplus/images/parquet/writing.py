@@ -9,7 +9,7 @@ from ..errors import SourceError, StoreError
 from ..store.shards import list_digest
 from .addresses import masked, need_pyarrow, open_place, without_secrets
 from .columns import LABEL, to_table
-from .index import Index, part_name, put
+from .index import ParquetIndex, part_name, put
 
 
 def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_part: int = 65_536) -> None:
@@ -36,7 +36,7 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
             labels = None if part.labels is None else part.labels.tolist()
             table = to_table(part, {"part": number, "listed": list_digest(part.paths, labels)})
             rows.append(write_part(system, folder, number, table))
-        index = Index(found.origin, found.classes, found.names, found.labels is not None, tuple(rows))
+        index = ParquetIndex(found.origin, found.classes, found.names, found.labels is not None, tuple(rows))
         index.write(system, folder)
     except OSError as error:
         why = without_secrets(error.strerror or str(error), place)

@@ -20,7 +20,7 @@ SIDE = 112
 
 
 @dataclass(frozen=True)
-class Point:
+class Dot:
     """A photo on the map; its place in percent."""
 
     x: float
@@ -52,7 +52,7 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
     points = []
     for row, ((x, y), label) in enumerate(zip(places.tolist(), images.labels.tolist(), strict=True)):
         shown = colours.get(label, "grey"), label or NO_CLASS, words.short(images.paths[row])
-        points.append(Point(x, 100 - y, *shown, thumbnail(images, row, SIDE)))
+        points.append(Dot(x, 100 - y, *shown, thumbnail(images, row, SIDE)))
         if progress is not None:
             progress(row + 1, len(images))
     keys = [*colours.items(), *([(NO_CLASS, "grey")] if "" in images.labels else [])]

@@ -35,7 +35,7 @@ _SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
 
 
 @dataclass(frozen=True)
-class Photo:
+class ShownPhoto:
     """A photo of the page."""
 
     picture: str | None
@@ -44,7 +44,7 @@ class Photo:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class ConfusionMatrix:
     """A part of the confusion matrix: labels, rows of numbers, and how dark each cell is."""
 
     labels: list[str]
@@ -53,7 +53,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     """A method's accuracy by number of examples: points in pixels, and their texts."""
 
     name: str
@@ -63,16 +63,16 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """The learning curve."""
 
     shots: list[tuple[float, int]]
     levels: list[tuple[float, int]]
-    lines: list[Line]
+    lines: list[CurveLine]
 
 
 @dataclass
-class Content:
+class PageContent:
     """Everything that the template shows."""
 
     title: str
@@ -82,12 +82,12 @@ class Content:
     measured: str = ""
     sentences: Sequence[str] = ()
     advice: Sequence[tuple[str, list[str]]] = ()
-    mistakes: list[Photo] = field(default_factory=list)
+    mistakes: list[ShownPhoto] = field(default_factory=list)
     mistakes_in_all: int = 0
-    doubts: list[Photo] = field(default_factory=list)
-    twins: list[tuple[Photo, Photo]] = field(default_factory=list)
-    matrix: Matrix | None = None
-    curve: Curve | None = None
+    doubts: list[ShownPhoto] = field(default_factory=list)
+    twins: list[tuple[ShownPhoto, ShownPhoto]] = field(default_factory=list)
+    matrix: ConfusionMatrix | None = None
+    curve: LearningCurve | None = None
     classes: list[Any] = field(default_factory=list)
     classes_left_out: int = 0
 
@@ -95,7 +95,7 @@ class Content:
 def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | None, progress: Progress | None) -> str:
     """The page about a training: the answers about images that were held out."""
     support = clf.support_
-    content = Content(
+    content = PageContent(
         "What was learned", _facts(clf), advice=words.advice(insight, words.short), sentences=words.summary(insight)
     )
     row = {path: i for i, path in enumerate(support.paths)}
@@ -124,7 +124,7 @@ def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | Non
 
 def evaluation_page(clf: ImageClassifier, answers: Answers, scores: Scores, progress: Progress | None) -> str:
     """The page about an evaluation."""
-    content = Content("How good it is", _facts(clf), sentences=words.evaluated(scores))
+    content = PageContent("How good it is", _facts(clf), sentences=words.evaluated(scores))
     if scores.trained_on:
         content.warning = words.seen_before(scores.trained_on, scores.images)
     content.measured = f"Measured on {scores.images} labelled images."
@@ -141,7 +141,7 @@ def _facts(clf: ImageClassifier) -> list[tuple[str, str]]:
     return [*facts, ("made by", f"lpplusplus {__version__}")]
 
 
-def _show(content: Content, answers: Answers, scores: Scores, progress: Progress | None = None) -> None:
+def _show(content: PageContent, answers: Answers, scores: Scores, progress: Progress | None = None) -> None:
     """Fill in what a comparison with labels shows."""
     content.scores = scores
     content.matrix = _matrix(scores)
@@ -160,11 +160,11 @@ def _show(content: Content, answers: Answers, scores: Scores, progress: Progress
             progress(done, min(len(wrong), MOST_MISTAKES))
 
 
-def _photo(images: Embeddings, row: int, *lines: str) -> Photo:
-    return Photo(thumbnail(images, row), words.short(images.paths[row]), lines)
+def _photo(images: Embeddings, row: int, *lines: str) -> ShownPhoto:
+    return ShownPhoto(thumbnail(images, row), words.short(images.paths[row]), lines)
 
 
-def _matrix(scores: Scores) -> Matrix | None:
+def _matrix(scores: Scores) -> ConfusionMatrix | None:
     """The matrix of the classes with the most mistakes, in their usual order; None if there are no mistakes."""
     counts = scores.confusion
     errors = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
@@ -173,14 +173,14 @@ def _matrix(scores: Scores) -> Matrix | None:
     chosen = np.sort(np.argsort(-errors, kind="stable")[:LARGEST_MATRIX])
     part: NDArray[np.int64] = counts[np.ix_(chosen, chosen)]
     shade = np.round(100 * part / np.maximum(counts[chosen].sum(axis=1, keepdims=True), 1)).astype(int)
-    return Matrix(
+    return ConfusionMatrix(
         [scores.classes[i].label for i in chosen],
         [list(zip(row.tolist(), dark.tolist(), strict=True)) for row, dark in zip(part, shade, strict=True)],
         len(counts) - len(chosen),
     )
 
 
-def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> Curve:
+def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> LearningCurve:
     """Accuracy by number of examples per class, on a logarithmic axis."""
     wide, high = _WIDTH - _LEFT - 16, _HEIGHT - _BOTTOM - 12
     reach = max(np.log2(shots[-1]), 1.0)
@@ -192,7 +192,7 @@ def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> Curve:
         return float(round(12 + high * (1 - part), 1))
 
     lines = [
-        Line(
+        CurveLine(
             _SHORT[name],
             f"line{number}",
             [(x(count), y(part)) for count, part in zip(shots, parts, strict=True)],
@@ -200,10 +200,12 @@ def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> Curve:
         )
         for number, (name, parts) in enumerate(accuracy.items())
     ]
-    return Curve([(x(count), count) for count in shots], [(y(part / 100), part) for part in range(0, 101, 25)], lines)
+    return LearningCurve(
+        [(x(count), count) for count in shots], [(y(part / 100), part) for part in range(0, 101, 25)], lines
+    )
 
 
-def _render(content: Content) -> str:
+def _render(content: PageContent) -> str:
     size = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM}
     return rendered("page.html", content=content, size=size, percent=words.percent)
 

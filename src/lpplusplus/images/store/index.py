@@ -20,7 +20,7 @@ LARGEST = 2**26
 
 
 @dataclass(frozen=True)
-class Index:
+class StoreIndex:
     """Origin, classes with their display names in order (empty without labels), and a receipt per shard."""
 
     origin: Origin
@@ -46,7 +46,7 @@ class Index:
                 file.write(content)
 
 
-def read_index(folder: Path, name: str = NAME) -> Index:
+def read_index(folder: Path, name: str = NAME) -> StoreIndex:
     """Read and check an index.
 
     Raises
@@ -90,7 +90,7 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _index(store: dict[str, Any]) -> Index:
+def _index(store: dict[str, Any]) -> StoreIndex:
     """From JSON, with every type checked: the checksum guards against accidents, not against strangers."""
     origin = Origin.read(store["settings"])
     shards = []
@@ -104,7 +104,7 @@ def _index(store: dict[str, Any]) -> Index:
         raise ValueError("classes and names do not fit together")
     if type(store["labelled"]) is not bool:
         raise ValueError(f"labelled is {shown(store['labelled'])}")
-    return Index(origin, classes, names, store["labelled"], tuple(shards))
+    return StoreIndex(origin, classes, names, store["labelled"], tuple(shards))
 
 
 def _digest(kind: Any, version: Any, store: Any) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..embeddings import Origin
 from ..errors import DamagedShardError, ForeignStoreError, StoreError
-from .index import BEFORE, NAME, Index, read_index
+from .index import BEFORE, NAME, StoreIndex, read_index
 from .lock import exclusive
 from .shards import Receipt, Shard, is_shard, read_shard, shard_name, write_shard
 
@@ -117,7 +117,7 @@ class StoreWriter:
         """
         receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
         with self._writing():
-            Index(self.origin, tuple(classes), tuple(names), labelled, receipts).write(self.path)
+            StoreIndex(self.origin, tuple(classes), tuple(names), labelled, receipts).write(self.path)
             left = self._settle(self._previous, list(self._current.values()))
             (self.path / BEFORE).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Not there, or not empty.

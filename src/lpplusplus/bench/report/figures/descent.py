@@ -78,7 +78,7 @@ def curve_figures(rows: Sequence[Row], styles: dict[str, Style], where: str) -> 
     ]
 
 
-class _Curve(NamedTuple):
+class _Descent(NamedTuple):
     """What is drawn of one method's fit."""
 
     method: str
@@ -91,7 +91,7 @@ class _Curve(NamedTuple):
 
 def _curves(
     chosen: dict[str, Row], styles: dict[str, Style], columns: Sequence[str], scale: float = 1.0
-) -> list[_Curve]:
+) -> list[_Descent]:
     """One curve per method: the first of these columns that its history has, against updates or epochs."""
     curves = []
     for method in in_order(chosen):
@@ -102,11 +102,11 @@ def _curves(
             steps = steps if len(steps) == len(values) else [float(i) for i in range(len(values))]
             style = styles.get(method) or method_styles([method])[method]
             heights = scale * np.array([np.nan if value is None else value for value in values], dtype=float)
-            curves.append(_Curve(method, steps, heights, chosen[method].chosen, style))
+            curves.append(_Descent(method, steps, heights, chosen[method].chosen, style))
     return curves
 
 
-def _curve_figure(key: str, title: str, name: str, curves: Sequence[_Curve]) -> Plot | None:
+def _curve_figure(key: str, title: str, name: str, curves: Sequence[_Descent]) -> Plot | None:
     if not curves:
         return None
     figure, axes = new_figure(3.9)
