@@ -62,7 +62,7 @@ def test_umap_with_progress_and_the_same_in_another_process(desk):
     assert seen >= {(0, 0)}
     assert max(seen) > (0, 0), "progress of its steps"
     found = maps.on_map(desk, desk.learner.snapshot.listing)
-    xy, kind = maps.places(desk, found)
+    xy, kind = maps.points(desk, found)
     assert kind == "UMAP"
     assert "(UMAP)" in shown(desk)
     np.testing.assert_array_equal(xy, umap(found.rows))
@@ -72,11 +72,11 @@ def test_a_move_keeps_the_map_and_a_new_photo_asks_for_a_new_one(desk):
     """Follows the test before."""
     if "UMAP" not in desk.drawn:
         pytest.skip("needs the map of the test before")
-    before, _ = maps.places(desk, maps.on_map(desk, desk.learner.snapshot.listing))
+    before, _ = maps.points(desk, maps.on_map(desk, desk.learner.snapshot.listing))
     desk.project.move(["robin/000.png"], "wren")
     desk.learner.look()
     assert desk.learner.wait(600)
-    after, kind = maps.places(desk, maps.on_map(desk, desk.learner.snapshot.listing))
+    after, kind = maps.points(desk, maps.on_map(desk, desk.learner.snapshot.listing))
     assert kind == "UMAP"
     assert sorted(after.tolist()) == sorted(before.tolist())
     toy_image(999).save(desk.project.root / "wren" / "new.png")

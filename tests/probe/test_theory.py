@@ -96,7 +96,7 @@ def test_probabilities_are_the_softmax_of_the_logits(size, dtype):
     z = (size * np.random.default_rng(0).normal(size=(7, 5))).astype(dtype)
     expected = softmax(z.astype(np.float64), axis=1)
     p = np.empty_like(z)
-    normaliser = package_softmax(z, out=p, scale=2.0)
+    normaliser = package_softmax(z, out=p, factor=2.0)
     np.testing.assert_allclose(p, 2 * expected, atol=1e-6 if dtype == np.float32 else 1e-14)
     np.testing.assert_allclose(normaliser[:, 0], logsumexp(z.astype(np.float64), axis=1), rtol=1e-6)
 

@@ -169,10 +169,10 @@ def unit_rows(x: Array, order: Array | None = None) -> Array:
         x, squares = x[order], squares[order]
     if nothing_to_scale:
         return x
-    scale = 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
+    inverse = 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
     if order is None or learns:
-        return x * scale[:, None]
-    x *= scale[:, None]
+        return x * inverse[:, None]
+    x *= inverse[:, None]
     return x
 
 

@@ -87,8 +87,8 @@ class ScatteredRows(Rows):
         everywhere = self._holders.put(common)
         columns = [self._parts(one) for one in (self._local, self._factors, *along)]
         calls = deque(
-            self._holders.call(holder, work, everywhere, self._unit, *(column[place] for column in columns))
-            for place, (holder, _) in enumerate(self._mine)
+            self._holders.call(holder, work, everywhere, self._unit, *(column[part] for column in columns))
+            for part, (holder, _) in enumerate(self._mine)
         )
         # Each answer is released when it has been used, so that not all have to fit into memory at once.
         return (self._holders.wait(calls.popleft()) for _ in range(len(calls)))
@@ -115,10 +115,10 @@ class ScatteredRows(Rows):
         ranges = enumerate(pairwise(self._holders.starts))
         if self._index is None:
             return [(holder, slice(low, high)) for holder, (low, high) in ranges if low < high]
-        places = [
+        found = [
             (holder, np.flatnonzero((self._index >= low) & (self._index < high))) for holder, (low, high) in ranges
         ]
-        return [(holder, mine) for holder, mine in places if len(mine)]
+        return [(holder, mine) for holder, mine in found if len(mine)]
 
     @lazy
     def _local(self) -> Array | None:

@@ -12,8 +12,8 @@ HARMLESS = 40.0
 """Logits below this in absolute value need no shift: float32 holds their exponentials and sums of a million of them."""
 
 
-def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
-    """Write `scale` times the probabilities of each row of logits to `out`, which may be `z`.
+def softmax(z: Array, out: Array, factor: float = 1.0, bound: float | None = None) -> Array:
+    """Write `factor` times the probabilities of each row of logits to `out`, which may be `z`.
 
     `bound`, if known, is a number that no logit exceeds in absolute value.
 
@@ -30,7 +30,7 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
         # The usual case: no shift, which saves a pass over the array.
         xp.exp(z, out=out)
         total = backend.row_sums(out)
-        out *= scale / total
+        out *= factor / total
         return xp.log(total)
     lowest = -80.0 if z.dtype == xp.float32 else -700.0
     top = z.max()
@@ -44,7 +44,7 @@ def softmax(z: Array, out: Array, scale: float = 1.0, bound: float | None = None
         xp.subtract(z, top, out=out)
     xp.exp(out, out=out)
     total = backend.row_sums(out)
-    out *= scale / total
+    out *= factor / total
     return top + xp.log(total)
 
 

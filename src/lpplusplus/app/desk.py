@@ -96,7 +96,7 @@ class Desk:
         self.changes = 0
         """Grows with every change of a job or a setting."""
         self.drawn: dict[str, dict[str, list[float]]] = {}
-        """For UMAP and PCA, the place of each photo on the map (`maps`)."""
+        """For UMAP and PCA, the point of each photo on the map (`maps`)."""
         self._cancelled: set[str] = set()
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
         self._lock = threading.Lock()
@@ -139,9 +139,9 @@ class Desk:
             self.jobs[kind] = replace(self.jobs[kind], **changes)
             self.changes += 1
 
-    def show_map(self, kind: str, places: dict[str, list[float]]) -> None:
-        """Show a map with these places."""
-        self.drawn[kind] = places
+    def show_map(self, kind: str, points: dict[str, list[float]]) -> None:
+        """Show a map with these points."""
+        self.drawn[kind] = points
         self.changes += 1
 
     def keep(self, path: str) -> None:

@@ -32,7 +32,7 @@ def on_map(desk: Desk, listing: Listing) -> Embeddings | None:
     return None if found is None or len(found) < FEWEST else found
 
 
-def places(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
+def points(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
     """Coordinates of the photos, and how they were made: by UMAP if it was drawn and there are no new photos."""
     keys = _keys(found)
     by_umap, by_pca = (desk.drawn.get(kind, {}) for kind in ("UMAP", "PCA"))

@@ -21,8 +21,8 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
     From `predict_proba`; without it the softmax of `decision_function`; without both, 1 for the answer of `predict`. If
     another class is at least as likely as this answer, the answer gets slightly more than that probability.
     """
-    place = {label: k for k, label in enumerate(classes)}
-    rows, answers = np.arange(len(X)), [place[str(label)] for label in model.predict(X)]
+    position = {label: k for k, label in enumerate(classes)}
+    rows, answers = np.arange(len(X)), [position[str(label)] for label in model.predict(X)]
     found = np.zeros((len(X), len(classes)))
     if hasattr(model, "predict_proba"):
         scores = np.asarray(model.predict_proba(X), np.float64)
@@ -36,6 +36,6 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
         return found
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} has no classes_: the order of its columns is not known.")
-    found[:, [place[str(label)] for label in model.classes_]] = scores
+    found[:, [position[str(label)] for label in model.classes_]] = scores
     found[rows, answers] = np.nextafter(found.max(axis=1), 2)
     return found

@@ -45,9 +45,9 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     for purpose, source in sources.items():
         part = data.part(source)
         place = part.root.relative_to(root).as_posix()
-        places = {f"{place}/{file}": row for row, file in enumerate(part.files)}
+        positions = {f"{place}/{file}": row for row, file in enumerate(part.files)}
         name = f"{start}_{'train' if purpose == 'support' else 'val'}.jsonl"
-        found[purpose] = _rows(Path(name), places, part.labels)
+        found[purpose] = _rows(Path(name), positions, part.labels)
     labels_train, labels_val, n_test = labels_of(data)
     if n_test is None:
         raise DrawError(f"{data.name} has no test split, which the splits of 2SFS leave to CoOp's file.")
@@ -60,7 +60,7 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     )  # fmt: skip
 
 
-def _rows(path: Path, places: dict[str, int], labels: Positions) -> Positions:
+def _rows(path: Path, positions: dict[str, int], labels: Positions) -> Positions:
     """Positions of the listed images in their split, class by class."""
     rows = []
     for number, line in lines(path):
@@ -70,11 +70,13 @@ def _rows(path: Path, places: dict[str, int], labels: Positions) -> Positions:
             image, label = safe_path(item["_impath"], where), item["_label"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DrawError(f"{where}: expected an object with _impath and _label ({error}).") from error
-        if image not in places:
+        if image not in positions:
             raise DrawError(f"{where}: {image!r} is not an image of the split that it should be from.")
-        if type(label) is not int or labels[places[image]] != label:
-            raise DrawError(f"{where}: {image!r} has label {label!r}, but {labels[places[image]]} in the split file.")
-        rows.append(places[image])
+        if type(label) is not int or labels[positions[image]] != label:
+            raise DrawError(
+                f"{where}: {image!r} has label {label!r}, but {labels[positions[image]]} in the split file."
+            )
+        rows.append(positions[image])
     if not rows:
         raise DrawError(f"{path} lists no images.")
     return np.array(sorted(rows, key=lambda row: int(labels[row])), np.intp)

@@ -141,8 +141,8 @@ def published_average(method: str, datasets: Sequence[str], shots: int) -> Publi
     if not cells or len(cells) < len(found) or len(names) < len(found):
         return None
     deviations = [cell.deviation for cell in cells if cell.deviation is not None]
-    spread = round(float(np.sqrt(np.mean(np.square(deviations)))), 2) if len(deviations) == len(cells) else None
-    return Published(round(float(np.mean([cell.mean for cell in cells])), 2), spread)
+    deviation = round(float(np.sqrt(np.mean(np.square(deviations)))), 2) if len(deviations) == len(cells) else None
+    return Published(round(float(np.mean([cell.mean for cell in cells])), 2), deviation)
 
 
 def published_initial_loss(method: str, shots: int) -> Any:

@@ -116,9 +116,9 @@ class HttpEncoder(Encoder):
 
         if rng is not None:
             image = random_crop(image, rng)
-        scale = SHORT_SIDE / min(image.size)
-        if scale < 1:
-            width, height = (max(SHORT_SIDE, round(side * scale)) for side in image.size)
+        ratio = SHORT_SIDE / min(image.size)
+        if ratio < 1:
+            width, height = (max(SHORT_SIDE, round(side * ratio)) for side in image.size)
             image = image.resize((width, height), Image.Resampling.BICUBIC)
         file = io.BytesIO()
         image.save(file, "PNG")

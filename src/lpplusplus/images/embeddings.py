@@ -133,7 +133,7 @@ class Embeddings:
     hashes : (n, 32) uint8 or None
         SHA-256 of each file's bytes, or of the pixels of an image that is in no file.
     positions : (n,) or None
-        Place of each image in the list that was embedded; the places of skipped images are missing.
+        Position of each image in the list that was embedded; the positions of skipped images are missing.
     skipped
         Images that were left out, and why.
     ignored

@@ -310,11 +310,11 @@ def look_alikes(
         return []
     F = unit_rows(rows)
     mean = F.mean(axis=0, dtype=np.float64)
-    spread = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
+    typical = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
     found: list[tuple[float, int, int]] = []
     height = max(1, 2**22 // len(F))
     for low in range(0, len(F), height):
-        likeness = 1 - (1 - F[low : low + height] @ F.T) / spread
+        likeness = 1 - (1 - F[low : low + height] @ F.T) / typical
         i, j = np.nonzero(likeness >= SAME_IMAGE)
         apart = (i + low < j) & ((labels[i + low] == labels[j]) == within)
         i, j = i[apart], j[apart]

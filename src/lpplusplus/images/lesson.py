@@ -95,9 +95,9 @@ def joined(mine: Lesson, more: Lesson) -> Lesson:
 
 
 def _keys(found: Embeddings) -> list[tuple[int, str]]:
-    place = {label: i for i, label in enumerate(found.classes)}
+    position = {label: i for i, label in enumerate(found.classes)}
     labels = [] if found.labels is None else found.labels.tolist()
-    return [(place[label], path.rpartition("/")[2]) for label, path in zip(labels, found.paths, strict=True)]
+    return [(position[label], path.rpartition("/")[2]) for label, path in zip(labels, found.paths, strict=True)]
 
 
 def _like(before: Embeddings, found: Embeddings) -> Embeddings:
@@ -215,16 +215,16 @@ def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32
     check_label(new, "the new label")
     if new != old and new in mine.support.classes:
         raise SourceError(f"there is a class {shown(new)} already: take another label.")
-    place = mine.support.classes.index(old)
+    position = mine.support.classes.index(old)
     labels = [new if label == old else label for label in mine.support.classes]
-    names = [name if i == place else one for i, one in enumerate(mine.support.names)]
+    names = [name if i == position else one for i, one in enumerate(mine.support.names)]
     check_names(dict(zip(labels, names, strict=True)), "the new names")
     was_sorted = list(mine.support.classes) == sorted(mine.support.classes)
     order = sorted(range(len(labels)), key=lambda i: labels[i]) if was_sorted else list(range(len(labels)))
     text = mine.text
     if text is not None and row is not None:
         text = text.copy()
-        text[..., place : place + 1, :] = row
+        text[..., position : position + 1, :] = row
     about: dict[str, Any] = {"classes": tuple(labels[i] for i in order), "names": tuple(names[i] for i in order)}
 
     def changed(images: Embeddings | None) -> Any:

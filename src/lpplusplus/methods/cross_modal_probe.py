@@ -181,14 +181,14 @@ class _AdamW:
         gradient *= 1 - second
         self._square += gradient
         # step = m / (1 - first^t) / (√(v / (1 - second^t)) + eps), with both corrections outside of the arrays.
-        spread = math.sqrt(1 - second**self._done)
+        correction = math.sqrt(1 - second**self._done)
         xp.sqrt(self._square, out=self._room)
-        self._room += EPS * spread
+        self._room += EPS * correction
         xp.divide(self._mean, self._room, out=self._room)
         for head, move, (rate, decay) in zip(self.weights, self._room, self._pairs, strict=True):
             now = rate_at(self._done - 1, rate, self._iterations)
             head *= 1 - now * decay
-            move *= now * spread / (1 - first**self._done)
+            move *= now * correction / (1 - first**self._done)
             head -= move
 
 

@@ -102,8 +102,8 @@ class GDA(TextBased):
                 names, y = names[rows, :], task.y[rows]
                 chosen = choose(settings, lambda s: names + s[1] * held, y, self.history_, by_accuracy=False)
             else:
-                self.history_.note("no validation data and no image to leave out: α by the spread of both parts")
-                chosen = 0, equal_spread(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
+                self.history_.note("no validation data and no image to leave out: α by the deviation of both parts")
+                chosen = 0, equal_deviation(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
         index, self.alpha_ = chosen
         self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
         self.intercept_ = self.alpha_ * linear[index][1]
@@ -113,7 +113,7 @@ class GDA(TextBased):
         return 0
 
 
-def equal_spread(names: Array, images: Array, y: Array) -> float:
+def equal_deviation(names: Array, images: Array, y: Array) -> float:
     """α at which both parts of the logits, (N, K), have the same standard deviation over the wrong classes.
 
     With two classes of one image each there is no deviation; then α is the middle of the grid.

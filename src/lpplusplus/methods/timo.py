@@ -123,7 +123,7 @@ def best_prompts(prompts: Array, cosines: Array, beta: int) -> tuple[Array, Arra
     order = backend.namespace(cosines).argsort(-cosines, axis=0, stable=True)[:beta, :]
     y = backend.arange(cosines, cosines.shape[1])[None, :] + 0 * order
     order, y = order.reshape(-1), y.reshape(-1)
-    scale = cosines[order, y]
+    weights = cosines[order, y]
     # A class with fewer prompts has zeros in their place; without images, all its cosines are zero.
-    kept = scale != 0
-    return (scale[:, None] * prompts[order, y])[kept], y[kept]
+    kept = weights != 0
+    return (weights[:, None] * prompts[order, y])[kept], y[kept]

@@ -141,8 +141,8 @@ def cross_validate(
     """
     lengths: list[int] = []
 
-    def walk(place: int) -> tuple[Record, Kept]:
-        held, point, kept = hold_out(folds[place])
+    def walk(number: int) -> tuple[Record, Kept]:
+        held, point, kept = hold_out(folds[number])
         # No run goes on for longer than the shortest so far: the record has the length of the shortest.
         held.most = min(lengths, default=None)
         solver.run(held.objective, point, held)

@@ -52,13 +52,13 @@ class Neighbourhood:
         step = -(-len(y) // MOST_ROWS)
         apart = backend.to_numpy(F[::step, :]) - means[y[::step]]
         gram = apart @ apart.T
-        spread = float(np.trace(gram)) / F.shape[1]
+        variance = float(np.trace(gram)) / F.shape[1]
         size = min(DIRECTIONS, len(gram))
         values, vectors = _leading(gram, size)
-        real = values > 1e-6 * max(spread, 1e-30)
+        real = values > 1e-6 * max(variance, 1e-30)
         values, vectors = values[real], vectors[:, real]
-        # Squared, values / (spread + values) for unit directions; those of `apart` have length √values.
-        lengths = np.sqrt(values / (spread + values) / values)
+        # Squared, values / (variance + values) for unit directions; those of `apart` have length √values.
+        lengths = np.sqrt(values / (variance + values) / values)
         return cls(means, counts, ((vectors * lengths).T @ apart).astype(means.dtype))
 
     def nearness(self, F: Array) -> Array:
@@ -107,10 +107,10 @@ def familiarity(seen: Array, held_out: np.ndarray[Any, Any]) -> Array:
     >>> familiarity(np.array([[4.0, 20.0]]), held_out).tolist()
     [1.0]
     """
-    centre, spread = held_out.mean(axis=0), held_out.std(axis=0)
-    spread = np.where(spread > 0, spread, 1)
-    centre, spread = (backend.like(part, seen, dtype=seen.dtype) for part in (centre, spread))
-    return backend.namespace(seen).mean((seen - centre) / spread, axis=1)
+    centre, deviation = held_out.mean(axis=0), held_out.std(axis=0)
+    deviation = np.where(deviation > 0, deviation, 1)
+    centre, deviation = (backend.like(part, seen, dtype=seen.dtype) for part in (centre, deviation))
+    return backend.namespace(seen).mean((seen - centre) / deviation, axis=1)
 
 
 def lowest_familiarity(scores: np.ndarray[Any, Any], false_alarms: float) -> float:
@@ -125,9 +125,9 @@ def lowest_familiarity(scores: np.ndarray[Any, Any], false_alarms: float) -> flo
     -5.74
     """
     n, scores = len(scores), np.sort(scores)
-    place = (n + 1) * false_alarms
-    if 1 <= place <= n:
-        return float(np.interp(place, np.arange(1, n + 1), scores))
+    rank = (n + 1) * false_alarms
+    if 1 <= rank <= n:
+        return float(np.interp(rank, np.arange(1, n + 1), scores))
     if n < 2:
         return -math.inf
     step = float(scipy.special.stdtrit(n - 1, false_alarms)) * math.sqrt(1 + 1 / n)

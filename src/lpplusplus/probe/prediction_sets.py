@@ -22,8 +22,8 @@ def largest_loss(losses: np.ndarray[Any, Any], coverage: float) -> float:
     (7.0, 6.5, inf)
     """
     images = len(losses)
-    place = round((images + 1) * coverage, 9)
-    return float(np.interp(place, np.arange(1, images + 1), np.sort(losses))) if place <= images else math.inf
+    rank = round((images + 1) * coverage, 9)
+    return float(np.interp(rank, np.arange(1, images + 1), np.sort(losses))) if rank <= images else math.inf
 
 
 def sets_of(logits: Array, limit: float) -> Array:

@@ -125,10 +125,9 @@ def curve(now: Snapshot) -> Markup | None:
     last = max(1, len(shots) - 1)
     lowest = max(0.0, min(min(line) for line in lines.values()) - 0.05)
 
-    def at(place: int, value: float) -> str:
-        return (
-            f"{left + (wide - left - 10) * place / last:.1f},{top + (high - top - 40) * (1 - value) / (1 - lowest):.1f}"
-        )
+    def at(turn: int, value: float) -> str:
+        x, y = left + (wide - left - 10) * turn / last, top + (high - top - 40) * (1 - value) / (1 - lowest)
+        return f"{x:.1f},{y:.1f}"
 
     names = {BOTH: say("curve_both"), EXAMPLES: say("curve_photos"), NAMES: say("curve_names")}
     told = [

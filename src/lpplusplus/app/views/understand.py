@@ -37,7 +37,7 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
     if found is None:
         return h("p", say("map_wait"), class_="hint")
     where = now.listing.where()
-    xy, kind = maps.places(desk, found)
+    xy, kind = maps.points(desk, found)
     points = _points([where[path] for path in found.paths], xy, list(now.listing.classes))
     keys = [
         h("li", h("span", class_="swatch", style=f"background:{colour(i)}"), label)

@@ -223,11 +223,11 @@ def _labels(arrays: dict[str, NDArray[Any]], classes: tuple[str, ...] | None, pa
         found = "missing" if labels is None else f"{labels.dtype} of shape {labels.shape}"
         raise DatasetError(f"{path}: labels are {found}, expected n whole numbers or names.")
     if labels.dtype.kind == "U":
-        places = {name: position for position, name in enumerate(classes or ())}
-        unknown = sorted(set(labels.tolist()) - places.keys())
+        positions = {name: position for position, name in enumerate(classes or ())}
+        unknown = sorted(set(labels.tolist()) - positions.keys())
         if unknown:
             raise DatasetError(f"{path}: label {unknown[0]!r} is not among its classnames.")
-        return np.array([places[label] for label in labels.tolist()], np.intp)
+        return np.array([positions[label] for label in labels.tolist()], np.intp)
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= (MOST_CLASSES if classes is None else len(classes)):
         raise DatasetError(f"{path}: labels from {low} to {high} are not positions in its classnames.")

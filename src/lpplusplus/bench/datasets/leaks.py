@@ -67,8 +67,8 @@ def _real_paths(part: Part) -> list[str]:
 def _refuse_common(
     keys: Mapping[str, Sequence[Hashable]], shown: Mapping[str, Sequence[str]], name: str, shared: str | None
 ) -> None:
-    places = {part: {key: position for position, key in enumerate(known)} for part, known in keys.items()}
-    if shared is not None and len(places.get(shared, ())) < len(keys.get(shared, ())):
+    positions = {part: {key: position for position, key in enumerate(known)} for part, known in keys.items()}
+    if shared is not None and len(positions.get(shared, ())) < len(keys.get(shared, ())):
         first: dict[Hashable, int] = {}
         for position, key in enumerate(keys[shared]):
             if first.setdefault(key, position) != position:
@@ -76,12 +76,12 @@ def _refuse_common(
                     f"{name}: {shared} has the same image twice, {shown[shared][first[key]]} and "
                     f"{shown[shared][position]}, and support and test could get one each: remove one."
                 )
-    for one, other in combinations(places, 2):
-        common = places[one].keys() & places[other].keys()
+    for one, other in combinations(positions, 2):
+        common = positions[one].keys() & positions[other].keys()
         if common:
-            at = min(places[one][key] for key in common)
+            at = min(positions[one][key] for key in common)
             key = keys[one][at]
             raise OverlapError(
                 f"{name}: {one} and {other} have {len(common)} image{'s' * (len(common) > 1)} in common, such as "
-                f"{shown[one][at]} of {one} = {shown[other][places[other][key]]} of {other}: remove one of the two."
+                f"{shown[one][at]} of {one} = {shown[other][positions[other][key]]} of {other}: remove one of the two."
             )

@@ -124,8 +124,8 @@ class ImageSplits(Splits[Part]):
         DatasetError
             If `parent` lacks one.
         """
-        places = {label: position for position, label in enumerate(parent.classes)}
-        unknown = [label for label in self.classes if label not in places]
+        positions = {label: position for position, label in enumerate(parent.classes)}
+        unknown = [label for label in self.classes if label not in positions]
         if unknown:
             raise DatasetError(f"{self.name} has class {unknown[0]!r}, which {parent.name} does not have.")
-        return np.array([places[label] for label in self.classes], np.intp)
+        return np.array([positions[label] for label in self.classes], np.intp)

@@ -53,9 +53,9 @@ def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
     if against not in keys_of(scores, "method"):
         raise ValueError(f"there are no results of {against!r}; methods with results: "
                          f"{', '.join(in_order(keys_of(scores, 'method')))}.")  # fmt: skip
-    places = list(dict.fromkeys((one.dataset, one.backbone) for one in scores))
-    tables = [_overview(scores, places, against)] if len(places) > 1 else []
-    tables += [_place(scores, place, against) for place in places]
+    tasks = list(dict.fromkeys((one.dataset, one.backbone) for one in scores))
+    tables = [_overview(scores, tasks, against)] if len(tasks) > 1 else []
+    tables += [_task_table(scores, task, against) for task in tasks]
     return [table for table in tables if table is not None]
 
 
@@ -65,7 +65,7 @@ def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
     for one in scores:
         if one.seeds:
             variants.setdefault((one.dataset, one.backbone, plan_name(one.method)), set()).add(one.method)
-    alone = {place: len(names) == 1 for place, names in variants.items()}
+    alone = {task: len(names) == 1 for task, names in variants.items()}
     return [
         replace(one, method=plan_name(one.method))
         if alone.get((one.dataset, one.backbone, plan_name(one.method)))
@@ -75,24 +75,24 @@ def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
     ]
 
 
-def _by_shots(scores: Sequence[Score], place: tuple[str, str], method: str) -> dict[int, Score]:
-    return {one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*place, method)}
+def _by_shots(scores: Sequence[Score], task: tuple[str, str], method: str) -> dict[int, Score]:
+    return {one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*task, method)}
 
 
-def _overview(scores: Sequence[Score], places: Sequence[tuple[str, str]], against: str) -> Table | None:
+def _overview(scores: Sequence[Score], tasks: Sequence[tuple[str, str]], against: str) -> Table | None:
     """Mean over shots: a row for each method, a column for each data set and encoder, and their mean."""
     lines = []
     for method in in_order(keys_of(scores, "method")):
         line: dict[Column, Value] = {Column("Method"): method}
         found = []
-        for place in places:
-            ours, theirs = (_by_shots(scores, place, name) for name in (method, against))
+        for task in tasks:
+            ours, theirs = (_by_shots(scores, task, name) for name in (method, against))
             common = sorted(ours.keys() & theirs.keys())
             gap = difference([ours[n] for n in common], [theirs[n] for n in common]) if ours else None
-            line[Column(", ".join(place))] = None if gap is None else "" if method == against else str(gap)
+            line[Column(", ".join(task))] = None if gap is None else "" if method == against else str(gap)
             found.append(gap)
         if all(gap is not None for gap in found) and method != against:
-            # The places are different tasks: their errors are independent.
+            # The tasks differ: their errors are independent.
             gaps = [gap for gap in found if gap is not None]
             errors = [gap.error for gap in gaps if gap.error is not None]
             error = float(np.sqrt(np.sum(np.square(errors)))) / len(gaps) if len(errors) == len(gaps) else None
@@ -109,13 +109,13 @@ READING = (
 """How to read these tables."""
 
 
-def _place(scores: Sequence[Score], place: tuple[str, str], against: str) -> Table | None:
+def _task_table(scores: Sequence[Score], task: tuple[str, str], against: str) -> Table | None:
     """A row for each method: at each number of shots its accuracy, and its difference."""
-    reference = _by_shots(scores, place, against)
-    shots = sorted({one.shots for one in scores if (one.dataset, one.backbone) == place})
+    reference = _by_shots(scores, task, against)
+    shots = sorted({one.shots for one in scores if (one.dataset, one.backbone) == task})
     lines, fewer = [], dict[str, list[str]]()
     for method in in_order(keys_of(scores, "method")):
-        ours = _by_shots(scores, place, method)
+        ours = _by_shots(scores, task, method)
         line: dict[Column, Value] = {Column("Method"): method}
         for n in shots:
             gap = difference([ours[n]], [reference[n]]) if n in ours and n in reference else None
@@ -128,5 +128,5 @@ def _place(scores: Sequence[Score], place: tuple[str, str], against: str) -> Tab
         lines.append(line)
     tasks = max((one.tasks for one in reference.values()), default=0)
     notes = [f"Mean of {tasks} tasks."] + [f"{method}: tasks {', '.join(at)}." for method, at in fewer.items()]
-    title = f"{', '.join(place)}: accuracy (difference from {against})"
-    return table_of("paired " + " ".join(place), title, lines, notes)
+    title = f"{', '.join(task)}: accuracy (difference from {against})"
+    return table_of("paired " + " ".join(task), title, lines, notes)

@@ -245,7 +245,7 @@ def in_order(methods: Iterable[str]) -> list[str]:
     >>> in_order(["Mine", "LP++ (paper)", "Zero-shot"])
     ['Zero-shot', 'LP++ (paper)', 'Mine']
     """
-    known = {name: place for place, name in enumerate(dict.fromkeys([*MAIN, *METHODS]))}
+    known = {name: position for position, name in enumerate(dict.fromkeys([*MAIN, *METHODS]))}
     return sorted(methods, key=lambda name: known.get(name, len(known)))
 
 
@@ -267,11 +267,11 @@ def _is_main(method: str, rate: float | None) -> bool:
     return not ablation and rate is None
 
 
-def _sorted(found: list[_Some], place: Callable[[_Some], int] = lambda one: 0) -> list[_Some]:
-    """By backbone, by `place`, by method in the paper's order and by shots."""
+def _sorted(found: list[_Some], position: Callable[[_Some], int] = lambda one: 0) -> list[_Some]:
+    """By backbone, by `position`, by method in the paper's order and by shots."""
     backbones, methods = keys_of(found, "backbone"), in_order(keys_of(found, "method"))
     return sorted(
-        found, key=lambda one: (backbones.index(one.backbone), place(one), methods.index(one.method), one.shots)
+        found, key=lambda one: (backbones.index(one.backbone), position(one), methods.index(one.method), one.shots)
     )
 
 

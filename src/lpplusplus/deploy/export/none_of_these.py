@@ -42,9 +42,9 @@ def add_none_of_these(g: Graph, model: Any, f: str, logits: str, limit: float) -
     if model.text_ is not None:
         seen.append(_max(g, g("MatMul", f, _double(model.text_).T.copy())))
     held_out = _double(model.held_out_evidence_)
-    spread = held_out.std(axis=0)
-    spread = np.where(spread > 0, spread, 1)
-    scaled = g("Div", g("Sub", g("Concat", *seen, axis=1), held_out.mean(axis=0)[None, :]), spread[None, :])
+    deviation = held_out.std(axis=0)
+    deviation = np.where(deviation > 0, deviation, 1)
+    scaled = g("Div", g("Sub", g("Concat", *seen, axis=1), held_out.mean(axis=0)[None, :]), deviation[None, :])
     score = g("Div", g("ReduceSum", scaled, np.array([1]), keepdims=0), np.float64(len(seen)))
     g("Cast", score, to=1, result="familiarity")
     g("Less", score, np.float64(limit), result="none_of_these")

@@ -100,9 +100,9 @@ def _axis(g: Graph, side: str, shorter: str | None, how: Preprocessing) -> _Axis
         total = _double(g, g("Div", g("Mul", side, np.int64(size)), shorter))
         left = g("Round", g("Mul", g("Sub", total, np.float64(size)), np.float64(0.5)))  # Half to even, as Python's.
         centre = g("Add", left, centre)
-    scale = g("Div", length, total)
-    centre = g("Mul", centre, scale)
-    widening = g("Max", scale, np.float64(1))
+    ratio = g("Div", length, total)
+    centre = g("Mul", centre, ratio)
+    widening = g("Max", ratio, np.float64(1))
     reach = g("Mul", widening, np.float64(radius))
     low = g("Floor", g("Max", g("Add", g("Sub", centre, reach), np.float64(0.5)), np.float64(0)))
     high = g("Min", g("Floor", g("Add", g("Add", centre, reach), np.float64(0.5))), length)

@@ -24,7 +24,7 @@ class Prediction(BaseModel):
     """The answer for one image."""
 
     image: str
-    """The file's name, or its place in the request."""
+    """The file's name, or its number in the request."""
     top: list[Guess]
     """The likeliest classes, the likeliest first."""
     set: list[str] | None = None

@@ -215,8 +215,8 @@ def _stripes(side: int, period: float, turn: float, part: float = 0.5) -> NDArra
     return np.asarray((np.cos(turn) * steps[None, :] + np.sin(turn) * steps[:, None]) % 1 < part)
 
 
-def _tint(colour: str, rng: np.random.Generator, spread: float) -> NDArray[np.float64]:
-    return np.clip(np.array(COLOURS[colour], float) + rng.normal(0, spread, 3), 0, 255)
+def _tint(colour: str, rng: np.random.Generator, noise: float) -> NDArray[np.float64]:
+    return np.clip(np.array(COLOURS[colour], float) + rng.normal(0, noise, 3), 0, 255)
 
 
 def _mix(a: NDArray[np.float64], b: tuple[int, int, int], share: float) -> NDArray[np.float64]:
@@ -227,6 +227,6 @@ def _image(values: NDArray[np.float64]) -> Image.Image:
     return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
 
 
-def _grain(image: Image.Image, rng: np.random.Generator, spread: float) -> Image.Image:
+def _grain(image: Image.Image, rng: np.random.Generator, noise: float) -> Image.Image:
     values = np.asarray(image, np.float32)
-    return _image(values + spread * rng.standard_normal(values.shape, dtype=np.float32))
+    return _image(values + noise * rng.standard_normal(values.shape, dtype=np.float32))

@@ -48,9 +48,9 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
     assert images.labels is not None
     colours = {label: colour(number) for number, label in enumerate(images.classes)}
     low, high = xy.min(axis=0), xy.max(axis=0)
-    places = np.round(100 * (xy - low) / np.maximum(high - low, 1e-12), 2)
+    spots = np.round(100 * (xy - low) / np.maximum(high - low, 1e-12), 2)
     points = []
-    for row, ((x, y), label) in enumerate(zip(places.tolist(), images.labels.tolist(), strict=True)):
+    for row, ((x, y), label) in enumerate(zip(spots.tolist(), images.labels.tolist(), strict=True)):
         shown = colours.get(label, "grey"), label or NO_CLASS, words.short(images.paths[row])
         points.append(Dot(x, 100 - y, *shown, thumbnail(images, row, SIDE)))
         if progress is not None:

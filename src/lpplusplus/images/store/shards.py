@@ -45,7 +45,7 @@ class Shard:
     hashes
         (n, 32) SHA-256 of each file's bytes.
     positions
-        (n,) place of each image in this part of the list.
+        (n,) position of each image in this part of the list.
     paths, labels
         n strings each; `labels` is None without labels.
     """
@@ -159,7 +159,7 @@ class Tensor(NamedTuple):
 
 
 def parse(content: Any, size: int, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Our metadata and the place of every array, from the beginning of a file of `size` bytes.
+    """Our metadata and the position of every array, from the beginning of a file of `size` bytes.
 
     Memory maps need offsets, which the safetensors library does not tell. The format is eight bytes with the length of
     a JSON header, the header, the data. Everything in the header is checked against the size of the file before use.

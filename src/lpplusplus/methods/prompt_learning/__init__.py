@@ -1,1 +1,1 @@
-"""What the prompt learners share: prompts with free places for context vectors, the text tower, training through it."""
+"""What the prompt learners share: prompts with free slots for context vectors, the text tower, training through it."""

@@ -1,4 +1,4 @@
-"""Prompts with free places: every class name beside vectors that belong to no word.
+"""Prompts with free slots: every class name beside vectors that belong to no word.
 
 [start] v₁ … v_M  red fox . [end]                     class position "end"
 [start] v₁ … v_h  red fox  v_{h+1} … v_M . [end]      "middle", h = M // 2
@@ -15,7 +15,7 @@ from ...encoders.class_text import display_name
 from .text_tower import TextTower
 
 PLACEHOLDERS = ("x", "a", "the")
-"""Words to mark the free places with; the first that is a single token is taken."""
+"""Words to mark the free slots with; the first that is a single token is taken."""
 ALLOWANCE = 3.3
 """Memory of a process per prompt, as a multiple of the activations kept for the backward pass, which has temporaries of
 its own: 1.7 was seen for twelve layers, 2.8 for four. Chunks that are too small cost next to nothing."""
@@ -30,11 +30,11 @@ class ContextPrompts:
     names
         Class names as they stand in the prompt.
     n_context
-        M, the number of free places.
+        M, the number of free slots.
     position : {"end", "middle", "front"}
         Where the name stands.
     fixed : (e, W) tensor, optional
-        Vectors for the last e of the free places, which are not part of the context.
+        Vectors for the last e of the free slots, which are not part of the context.
     memory_mib : float, optional
         Memory for activations. If all prompts need more, they are taken in chunks, which are computed again in the
         backward pass: a third more time.
@@ -71,10 +71,10 @@ class ContextPrompts:
                 )
         self.tokens = tower.trimmed(tokens)
         marked = [torch.nonzero(row == mark)[:, 0] for row in self.tokens]
-        if min(len(places) for places in marked) < n_context:
+        if min(len(slots) for slots in marked) < n_context:
             raise EncoderError("this model's tokenizer joins the words of a prompt: no context can be put among them.")
-        # A name may have the placeholder among its own words; the free places are the first and the last ones.
-        self.places = torch.stack([torch.cat([p[:before], p[len(p) - after :]]) for p in marked])
+        # A name may have the placeholder among its own words; the free slots are the first and the last ones.
+        self.slots = torch.stack([torch.cat([p[:before], p[len(p) - after :]]) for p in marked])
         self.chunk = None if memory_mib is None else self._prompts_within(memory_mib)
         """How many prompts are computed at a time; None for all."""
 
@@ -113,10 +113,10 @@ class ContextPrompts:
         import torch
 
         classes = torch.arange(rows.start, rows.stop, device=self.tokens.device) % len(self.tokens)
-        tokens, places = self.tokens[classes], self.places[classes]
+        tokens, slots = self.tokens[classes], self.slots[classes]
         embedded = self._tower.embed(tokens)
         vectors = vectors.expand(len(tokens), -1, -1).to(embedded.dtype)
-        index = places[:, :, None].expand(-1, -1, embedded.shape[2])
+        index = slots[:, :, None].expand(-1, -1, embedded.shape[2])
         return self._tower.features(embedded.scatter(1, index, vectors), tokens)
 
     def _prompts_within(self, memory_mib: float) -> int:
@@ -143,7 +143,7 @@ class ContextPrompts:
             sizes[storage.data_ptr()] = storage.nbytes()
             return tensor
 
-        shape = (1, self.places.shape[1], self._tower.width)
+        shape = (1, self.slots.shape[1], self._tower.width)
         context = torch.zeros(shape, dtype=self._tower.dtype, device=self.tokens.device, requires_grad=True)
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             features = self._features(context, slice(0, count))

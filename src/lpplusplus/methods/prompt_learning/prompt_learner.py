@@ -231,7 +231,7 @@ class PromptLearner(FewShotClassifier):
     def _start(self, tower: TextTower, n_classes: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """Where the context begins, (…, M, W), and what stays fixed between it and the name, (e, W).
 
-        It begins at noise, or at a phrase in the last places with zeros before it. As in the authors' programs, a
+        It begins at noise, or at a phrase in the last slots with zeros before it. As in the authors' programs, a
         phrase of n words sets n vectors to its first n tokens. With punctuation it has more, and these stay fixed.
         """
         import torch

@@ -55,11 +55,11 @@ class Objective(ABC):
 
     @abstractmethod
     def evaluate(
-        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+        self, point: Point, *, w: bool = False, alpha: bool = False, kappa: bool = False, factor: float = 1.0
     ) -> Evaluation:
         """Loss at `point` and the gradients asked for; the intercept's comes with that of `w`.
 
-        Gradients are multiplied by `scale`. That costs nothing here, and gives a step of known length at once.
+        Gradients are multiplied by `factor`. That costs nothing here, and gives a step of known length at once.
         """
 
     @abstractmethod

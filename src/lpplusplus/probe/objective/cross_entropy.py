@@ -10,31 +10,31 @@ def own_entries(y: Array, n_classes: int) -> Array:
     return backend.arange(y, y.shape[0]) * n_classes + y
 
 
-def cross_entropy(z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None) -> Array:
-    """-ln p of the right class for each row of logits; `scale` times the probabilities go to `out`, which may be `z`.
+def cross_entropy(z: Array, own: Array, out: Array, factor: float = 1.0, bound: float | None = None) -> Array:
+    """-ln p of the right class for each row of logits; `factor` times the probabilities go to `out`, which may be `z`.
 
     `own` comes from `own_entries`; `bound` is `softmax`'s.
     """
     chosen = z.reshape(-1)[own]
-    return softmax(z, out, scale, bound)[:, 0] - chosen
+    return softmax(z, out, factor, bound)[:, 0] - chosen
 
 
 def residual(
-    z: Array, own: Array, out: Array, scale: float = 1.0, bound: float | None = None, roots: Array | None = None
+    z: Array, own: Array, out: Array, factor: float = 1.0, bound: float | None = None, roots: Array | None = None
 ) -> float:
-    """Sum of the rows' losses; `scale` times R = P - Y goes to `out`, which may be `z`.
+    """Sum of the rows' losses; `factor` times R = P - Y goes to `out`, which may be `z`.
 
     With `roots`, rows have weights: losses count ω_i times, and the rows of R are multiplied by √ω_i.
     """
-    losses = cross_entropy(z, own, out, scale, bound)
-    out.reshape(-1)[own] -= scale
+    losses = cross_entropy(z, own, out, factor, bound)
+    out.reshape(-1)[own] -= factor
     if roots is not None:
         losses *= roots**2
         out *= roots[:, None]
     return float(losses.sum(dtype=backend.wide_dtype(z)))
 
 
-def spread_of(r: Array, roots: Array | None = None) -> Array:
+def sum_of_kappa(r: Array, roots: Array | None = None) -> Array:
     """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: it is |r| - r², for the true class and for the others."""
     xp = backend.namespace(r)
     sizes = xp.abs(r) if roots is None else xp.abs(r) * roots[:, None]

@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
     w: Array | None = None
     alpha: Array | None = None
     intercept: Array | None = None
-    spread: Array | None = None
+    kappa: Array | None = None
     """κ_k = mean_i p_ik (1 - p_ik), the curvature of the softmax for class k."""
 
 

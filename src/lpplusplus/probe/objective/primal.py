@@ -16,7 +16,7 @@ from ..._core.backend import Array
 from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from .base import Objective
-from .cross_entropy import own_entries, residual, spread_of
+from .cross_entropy import own_entries, residual, sum_of_kappa
 from .point import Evaluation, Point, Watch, Weights
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
@@ -30,7 +30,7 @@ class Share(NamedTuple):
 
     loss: float
     intercept: Array
-    spread: Array
+    kappa: Array
     along_text: Array
     size: float
     """A bound on their logits."""
@@ -42,7 +42,7 @@ class Pass(NamedTuple):
     point: Point
     gradient: bool
     """Whether the residual is multiplied with the images."""
-    spread: bool
+    kappa: bool
     scores: dict[tuple[int, int], Array] | None
     """Products with the text, if they give the gradient of α and that of W is not needed."""
     held: dict[tuple[int, int], Array]
@@ -131,32 +131,32 @@ class PrimalObjective(Objective):
         self.spectrum.damp_(gradient, strength)
 
     def evaluate(
-        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+        self, point: Point, *, w: bool = False, alpha: bool = False, kappa: bool = False, factor: float = 1.0
     ) -> Evaluation:
-        asked = self._prepare(point, w=w, alpha=alpha, spread=spread)
+        asked = self._prepare(point, w=w, alpha=alpha, kappa=kappa)
         shares, gradient = self.over_images(asked)
         self._note_bound(point, max(share.size for share in shares))
         if asked.hold:
             self._held_at = point, point.alpha
-        size, factor = self.support.total, scale / self.support.total
+        size, per_image = self.support.total, factor / self.support.total
         loss = sum(share.loss for share in shares) / size
-        kappa = sum(share.spread for share in shares) / size if spread else None
+        kappas = sum(share.kappa for share in shares) / size if kappa else None
         if asked.scores is not None:
-            text_gradient = sum(share.along_text for share in shares) * factor
+            text_gradient = sum(share.along_text for share in shares) * per_image
             self._freeze(text_gradient)
-            return Evaluation(loss, alpha=text_gradient, spread=kappa)
+            return Evaluation(loss, alpha=text_gradient, kappa=kappas)
         if gradient is None:
-            return Evaluation(loss, spread=kappa)
-        gradient *= factor
+            return Evaluation(loss, kappa=kappas)
+        gradient *= per_image
         self._freeze(gradient)
         text_gradient = backend.column_dots(gradient, self._text) if alpha else None
         if self.support.metric is not None:
             gradient = self.support.metric.steps(gradient, self.team, often=True)
         bias_gradient = None
         if point.intercept is not None:
-            bias_gradient = sum(share.intercept for share in shares) * factor
+            bias_gradient = sum(share.intercept for share in shares) * per_image
             self._freeze(bias_gradient)
-        return Evaluation(loss, gradient, text_gradient, bias_gradient, kappa)
+        return Evaluation(loss, gradient, text_gradient, bias_gradient, kappas)
 
     def over_images(self, asked: Pass) -> tuple[list[Share], Array | None]:
         """One pass: the sums over each worker's images, and the gradient of W if asked for."""
@@ -168,7 +168,7 @@ class PrimalObjective(Objective):
             gradient += other
         return shares, gradient
 
-    def _prepare(self, point: Point, *, w: bool, alpha: bool, spread: bool) -> Pass:
+    def _prepare(self, point: Point, *, w: bool, alpha: bool, kappa: bool) -> Pass:
         """Decide what the workers do, and make what they share here, in one thread."""
         scores = self._scores if alpha and not w and self.support.n_classes <= self.support.dim else None
         travel = None
@@ -178,7 +178,7 @@ class PrimalObjective(Objective):
         return Pass(
             point,
             gradient=(w or alpha) and scores is None,
-            spread=spread,
+            kappa=kappa,
             scores=scores,
             held=self._held if hold or travel is not None else {},
             hold=hold,
@@ -206,8 +206,8 @@ class PrimalObjective(Objective):
             here = backend.largest(z) if asked.bound is None else asked.bound
             size = max(size, here)
             loss += residual(z, self._own[a, b], out=r, bound=here, roots=roots)
-            if asked.spread:
-                kappa += spread_of(r, roots)
+            if asked.kappa:
+                kappa += sum_of_kappa(r, roots)
             if asked.scores is not None:
                 along_text += backend.column_dots(r, asked.scores[a, b])
             if asked.gradient:

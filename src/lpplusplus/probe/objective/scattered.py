@@ -20,9 +20,9 @@ class ScatteredObjective(PrimalObjective):
     def _make_room(self) -> None:
         pass
 
-    def _prepare(self, point: Point, *, w: bool, alpha: bool, spread: bool) -> Pass:
+    def _prepare(self, point: Point, *, w: bool, alpha: bool, kappa: bool) -> Pass:
         # The gradient of α always comes from that of W: no products with the text are kept.
-        return super()._prepare(point, w=w or alpha, alpha=alpha, spread=spread)
+        return super()._prepare(point, w=w or alpha, alpha=alpha, kappa=kappa)
 
     def over_images(self, asked: Pass) -> tuple[list[Share], Array | None]:
         support, shares, gradient = self.support, [], None
@@ -40,5 +40,5 @@ def _images_there(F: Rows, y: Array, roots: Array | None, k: int, asked: Pass) -
     support = Support(F, y, k, None, roots)
     with team(F, 4.0 * support.size * support.dim * k) as workers:
         shares, gradient = PrimalObjective(support, team=workers, freeze=False).over_images(asked)
-    loss, intercept, spread, _, sizes = zip(*shares, strict=True)
-    return Share(sum(loss), sum(intercept), sum(spread), 0.0, max(sizes)), gradient
+    loss, intercept, kappa, _, sizes = zip(*shares, strict=True)
+    return Share(sum(loss), sum(intercept), sum(kappa), 0.0, max(sizes)), gradient

@@ -13,7 +13,7 @@ from ..._core.lazy import lazy
 from ..._core.threads import ALONE, Team
 from ..metric import products
 from .base import Objective
-from .cross_entropy import own_entries, residual, spread_of
+from .cross_entropy import own_entries, residual, sum_of_kappa
 from .point import Evaluation, Point, Watch, Weights
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
@@ -86,7 +86,7 @@ class SpanObjective(Objective):
         return backend.column_dots(self._scores[:n, :], self._scores[:n, :]) / self.support.total
 
     def evaluate(
-        self, point: Point, *, w: bool = False, alpha: bool = False, spread: bool = False, scale: float = 1.0
+        self, point: Point, *, w: bool = False, alpha: bool = False, kappa: bool = False, factor: float = 1.0
     ) -> Evaluation:
         n, total, xp = self.support.size, self.support.total, backend.namespace(point.v)
         residuals, products = self._gradient[:n, :], self._gradient[n:, :]
@@ -102,18 +102,18 @@ class SpanObjective(Objective):
             if point.intercept is not None:
                 z = z + point.intercept
             size = backend.largest(z) if bound is None else bound
-            loss = residual(z, self._own[worker], r, scale, size, roots)
-            kappa = spread_of(r if scale == 1 else r / scale, roots) if spread else 0
+            loss = residual(z, self._own[worker], r, factor, size, roots)
+            bent = sum_of_kappa(r if factor == 1 else r / factor, roots) if kappa else 0
             along_text = backend.column_dots(r, self._scores[:n, :][part]) if alpha else 0  # type: ignore[index]
-            return loss, size, kappa, along_text
+            return loss, size, bent, along_text
 
         def project(worker: int) -> None:
             part = self.team.share(products.shape[0], worker)
             xp.matmul(self._gram[part], residuals, out=products[part])
 
-        losses, sizes, spreads, along_text = zip(*self.team.map(soften), strict=True)
+        losses, sizes, bent, along_text = zip(*self.team.map(soften), strict=True)
         self._note_bound(point, max(sizes))
-        kappa = sum(spreads) / total if spread else None
+        kappas = sum(bent) / total if kappa else None
         text_gradient = bias_gradient = None
         if alpha:
             text_gradient = sum(along_text) / total
@@ -124,7 +124,7 @@ class SpanObjective(Objective):
             if point.intercept is not None:
                 bias = xp.sum(residuals, axis=0) if self._roots is None else self._roots @ residuals
                 bias_gradient = bias / total
-        return Evaluation(sum(losses) / total, self._gradient if w else None, text_gradient, bias_gradient, kappa)
+        return Evaluation(sum(losses) / total, self._gradient if w else None, text_gradient, bias_gradient, kappas)
 
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
         n, share = self.support.size, self.team.share

@@ -24,9 +24,9 @@ class _Moments:
         self._first += (1 - b1) * gradient
         self._second *= b2
         self._second += (1 - b2) * gradient * gradient
-        scale = xp.sqrt(self._second / (1 - b2**update))
-        scale += self._epsilon
-        return self._first / (1 - b1**update) / scale
+        root = xp.sqrt(self._second / (1 - b2**update))
+        root += self._epsilon
+        return self._first / (1 - b1**update) / root
 
 
 @dataclass(frozen=True)

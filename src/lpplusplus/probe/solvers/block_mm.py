@@ -38,7 +38,7 @@ class BlockMM(Solver):
             last = update == budget
             on_alpha = learn_alpha and update % sum(self.cycle) >= self.cycle[0]
             on_w = not on_alpha and not last
-            here = objective.evaluate(point, w=on_w, alpha=on_alpha and not last, scale=w_step if on_w else 1)
+            here = objective.evaluate(point, w=on_w, alpha=on_alpha and not last, factor=w_step if on_w else 1)
             if observer(Iterate(update, float(w_updates), here.loss, point)) or last:
                 return
             if on_alpha:

@@ -122,12 +122,12 @@ class Flow(Solver):
         now = 0.0
 
         def look(more: bool) -> Evaluation:
-            return objective.evaluate(point, w=more, alpha=more and learn_alpha, spread=more)
+            return objective.evaluate(point, w=more, alpha=more and learn_alpha, kappa=more)
 
         def move(here: Evaluation, h: float) -> None:
             damping = DAMPING_EARLY if now < 0.999 * LPP_TIME else DAMPING_LATE
-            assert here.spread is not None
-            kappa = damping * here.spread
+            assert here.kappa is not None
+            kappa = damping * here.kappa
             objective.damp(here.w, kappa * (h * w_unit))
             alpha = intercept = None
             if here.alpha is not None:

@@ -38,7 +38,7 @@ class GradientDescent(Solver):
         budget = self.budget
         for update in range(budget + 1):
             last = update == budget
-            step = objective.evaluate(point, w=not last, alpha=learn_alpha and not last, scale=length)
+            step = objective.evaluate(point, w=not last, alpha=learn_alpha and not last, factor=length)
             if observer(Iterate(update, update * unit, step.loss, point)) or last:
                 return
             objective.descend(point, w=(step.w, 1), alpha=step.alpha, intercept=step.intercept)

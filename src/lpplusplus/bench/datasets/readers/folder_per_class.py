@@ -26,9 +26,9 @@ def read(entry: Description, root: Path) -> ImageSplits:
 
 
 def _part(folder: Path, images: ImageSet) -> Part:
-    places = {label: position for position, label in enumerate(images.classes)}
+    positions = {label: position for position, label in enumerate(images.classes)}
     files = tuple(item.relative_to(folder).as_posix() for item in images.items if isinstance(item, Path))
-    labels = [] if images.labels is None else [places[label] for label in images.labels.tolist()]
+    labels = [] if images.labels is None else [positions[label] for label in images.labels.tolist()]
     return Part(folder, files, np.array(labels, np.intp))
 
 

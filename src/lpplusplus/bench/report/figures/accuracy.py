@@ -48,10 +48,10 @@ def shots_figure(chosen: Sequence[Score | Average], styles: dict[str, Style], on
         return None
     figure, axes = new_figure(4.4)
     methods = in_order(keys_of(known, "method"))
-    for place, method in enumerate(methods):
+    for number, method in enumerate(methods):
         line = sorted((one for one in known if one.method == method), key=lambda one: one.shots)
         # Shifted a little, so that the bars of equal points do not hide each other.
-        shift = 2 ** (0.16 * (place / max(1, len(methods) - 1) - 0.5))
+        shift = 2 ** (0.16 * (number / max(1, len(methods) - 1) - 0.5))
         axes.errorbar(
             [one.shots * shift for one in line],
             [one.mean for one in line],

@@ -90,7 +90,7 @@ class _Descent(NamedTuple):
 
 
 def _curves(
-    chosen: dict[str, Row], styles: dict[str, Style], columns: Sequence[str], scale: float = 1.0
+    chosen: dict[str, Row], styles: dict[str, Style], columns: Sequence[str], factor: float = 1.0
 ) -> list[_Descent]:
     """One curve per method: the first of these columns that its history has, against updates or epochs."""
     curves = []
@@ -101,7 +101,7 @@ def _curves(
             steps = curve.get("update") or curve.get("epoch") or []
             steps = steps if len(steps) == len(values) else [float(i) for i in range(len(values))]
             style = styles.get(method) or method_styles([method])[method]
-            heights = scale * np.array([np.nan if value is None else value for value in values], dtype=float)
+            heights = factor * np.array([np.nan if value is None else value for value in values], dtype=float)
             curves.append(_Descent(method, steps, heights, chosen[method].chosen, style))
     return curves
 
@@ -110,9 +110,9 @@ def _curve_figure(key: str, title: str, name: str, curves: Sequence[_Descent]) -
     if not curves:
         return None
     figure, axes = new_figure(3.9)
-    for place, (_, steps, values, kept, style) in enumerate(curves):
+    for number, (_, steps, values, kept, style) in enumerate(curves):
         every = max(1, len(steps) // 8)
-        axes.plot(steps, values, markersize=5, markevery=(place * every // len(curves), every), **style.drawn())
+        axes.plot(steps, values, markersize=5, markevery=(number * every // len(curves), every), **style.drawn())
         if kept is not None and kept in steps:
             axes.plot([kept], [values[steps.index(kept)]], marker="o", markersize=12, mfc="none", mec=style.colour)
     last = max(curve.steps[-1] for curve in curves)

@@ -84,10 +84,10 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
     """
     others = [method for method in methods if method not in _OWN]
     styles = dict(_OWN)
-    for place, method in enumerate(in_order(others)):
-        turn, colour = divmod(place, len(OTHERS))
+    for number, method in enumerate(in_order(others)):
+        turn, colour = divmod(number, len(OTHERS))
         line = ((0, (4, 1.5)), (0, (1, 1)), "-.", "-")[turn % 4]
-        styles[method] = Style(OTHERS[colour], MARKERS[place % len(MARKERS)], line, 1.2)
+        styles[method] = Style(OTHERS[colour], MARKERS[number % len(MARKERS)], line, 1.2)
     return {method: styles[method] for method in in_order(methods)}
 
 
@@ -148,9 +148,9 @@ def add_legend(figure: Any, entries: Sequence[tuple[Style, str]]) -> None:
     figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * -(-len(entries) // 2))
     # Names are put in afterwards, because matplotlib leaves out those that begin with "_".
     look = {"frameon": False, "fontsize": 9, "handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.35}
-    places = [str(place) for place in range(len(names))]
+    numbers = [str(number) for number in range(len(names))]
     lines = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]
-    legend = figure.legend(lines, places, loc="outside lower center", ncols=2, **look)
+    legend = figure.legend(lines, numbers, loc="outside lower center", ncols=2, **look)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)
 

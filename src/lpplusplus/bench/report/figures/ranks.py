@@ -89,8 +89,8 @@ def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
         axes.plot([value], [height], marker="o", markersize=7, color=RED if strong else BLUE, zorder=3)
     low, high = min(values), max(values)
     room = 0.05 * max(high - low, 1.0)
-    for place, (first, last) in enumerate(groups):
-        x = high + room * (1.4 + place)
+    for number, (first, last) in enumerate(groups):
+        x = high + room * (1.4 + number)
         axes.plot([x, x], [first - 0.2, last + 0.2], color="0.25", linewidth=3, solid_capstyle="butt")
     right = high + room * (2 + len(groups))
     left = low - room
