@@ -1,6 +1,6 @@
 """Draws the figure of docs/explanation/trust.md: python docs/figures/trust.py rows.jsonl [folder]
 
-Needs matplotlib, and the rows that `python -m benchmarks.trust --rows rows.jsonl` wrote.
+Needs matplotlib, and the rows that `python -m studies.trust --rows rows.jsonl` wrote.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_programs_stand_alone(path):
     """Nothing of benchmarks/, tests/ or another example is imported, and the first line says how to run it."""
     text = path.read_text(encoding="utf-8")
     assert f"python examples/{path.name}" in text.splitlines()[0]
-    assert not re.search(r"^\s*(from|import) (benchmarks|tests|examples|helpers)", text, re.MULTILINE)
+    assert not re.search(r"^\s*(from|import) (benchmarks|studies|tests|examples|helpers)", text, re.MULTILINE)
 
 
 def test_photos(tmp_path):

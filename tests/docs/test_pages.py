@@ -80,6 +80,10 @@ def test_every_page_is_in_the_menu():
 def test_nothing_names_a_place_outside_of_the_repository():
     """Real features come from $LPP_DATA. One helper of the tests has a default for it."""
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES, *DOCS.rglob("*.toml")]
-    files += [path for folder in ("benchmarks", "examples", "src", "tools") for path in (ROOT / folder).rglob("*.py")]
+    files += [
+        path
+        for folder in ("benchmarks", "examples", "src", "studies", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     texts = {path.name: path.read_text(encoding="utf-8") for path in files}
     assert [name for name, text in texts.items() if "../shared" in text or '"shared" /' in text] == []

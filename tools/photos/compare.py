@@ -29,7 +29,6 @@ from scipy.special import log_softmax
 
 from benchmarks.embedding import measure
 from benchmarks.measure import median
-from benchmarks.rows import add_missing, read
 from lpplusplus import LPPlusPlus
 from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.encoders.class_text import class_texts
@@ -38,6 +37,7 @@ from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.encoders.pixels.decoding import open_image
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder
+from studies.rows import add_missing, read
 
 from .build import SHIPPED, Variant, build, kept_names
 

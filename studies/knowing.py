@@ -1,11 +1,10 @@
-"""What a classifier says of its own photos: wrong labels, what to expect, what to label next, and how fast it grows.
+"""What a classifier says of its own photos: wrong labels, what to expect, what to label next.
 
-    LPP_DATA=/data python -m benchmarks.knowing mislabels            # 10 % of labels flipped, 8 shots; beside cleanlab
-    LPP_DATA=/data python -m benchmarks.knowing expected --rows expected.jsonl --stores pets.features caltech.features
-    LPP_DATA=/data python -m benchmarks.knowing suggest --rows suggest.jsonl --stores pets.features caltech.features
-    python -m benchmarks.knowing extend                              # 50 classes, 16 shots, 512 dimensions
-    python -m benchmarks.knowing expected --rows expected.jsonl --table --figure learning.png
-    python -m benchmarks.knowing suggest --rows suggest.jsonl --table --figure labels.png
+    LPP_DATA=/data python -m studies.knowing mislabels            # 10 % of labels flipped, 8 shots; beside cleanlab
+    LPP_DATA=/data python -m studies.knowing expected --rows expected.jsonl --stores pets.features caltech.features
+    LPP_DATA=/data python -m studies.knowing suggest --rows suggest.jsonl --stores pets.features caltech.features
+    python -m studies.knowing expected --rows expected.jsonl --table --figure learning.png
+    python -m studies.knowing suggest --rows suggest.jsonl --table --figure labels.png
 
 Data: WHU-RS19 with three encoders and DTD, with one prompt, and feature stores of photos. What is not in a support is
 the test. `expected`: does the interval hold the truth, now, with twice and four times the photos?
@@ -17,14 +16,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import add_missing, options, panels, read
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
@@ -33,6 +30,7 @@ from lpplusplus.images.insight import examine, suspicion
 from lpplusplus.images.lesson import Lesson
 from lpplusplus.images.suggesting import choose
 
+from .rows import add_missing, options, panels, read
 from .trust import tasks
 
 SHOTS = (2, 4)
@@ -223,37 +221,13 @@ def _crossing(curve: Any, goal: float) -> str:
     return "1.0" if i == 0 else f"{i + (goal - curve[i - 1]) / (curve[i] - curve[i - 1]):.2f}"
 
 
-def extend(seeds: range) -> None:
-    """Seconds to add a class of 16 to 49 classes of 16, and to fit on all 50 at once, in turn."""
-    rng = np.random.default_rng(0)
-    text = rng.standard_normal((50, 512)).astype(np.float32)
-    y = np.repeat(np.arange(50), 16)
-    X = (text[y] + 2 * rng.standard_normal((800, 512))).astype(np.float32)
-    old = y < 49
-    wall, processor, whole = [], [], []
-    for _turn in seeds:
-        probe = LPPlusPlus().fit(X[old], y[old], text=text[:49])
-        began, spent = time.perf_counter(), time.process_time()
-        probe.extend(X[~old], y[~old], text=text[49:])
-        wall.append(time.perf_counter() - began)
-        processor.append(time.process_time() - spent)
-        began = time.perf_counter()
-        fitted = LPPlusPlus().fit(X, y, text=text)
-        whole.append(time.perf_counter() - began)
-        assert (fitted.coef_ == probe.coef_).all()
-    told = f"median {np.median(wall):.3f} s, best {min(wall):.3f} s, processor time {np.median(processor):.3f} s"
-    print(f"extend: {told}; fit on everything {np.median(whole):.3f} s", flush=True)
-
-
 def main() -> None:
     """The command line."""
     parser = options(__doc__, rows_needed=False)
-    parser.add_argument("what", choices=("mislabels", "expected", "suggest", "extend"))
+    parser.add_argument("what", choices=("mislabels", "expected", "suggest"))
     parser.add_argument("--figure", type=Path, help="draw the rows, and compute nothing")
     given = parser.parse_args()
     seeds = range(given.first, given.first + given.draws)
-    if given.what == "extend":
-        return extend(seeds)
     if given.what == "mislabels":
         for name, task in sets(given.stores).items():
             if name in (given.only or [name]):

@@ -1,7 +1,7 @@
 """Several prompts per class: what LP++'s weights change against their plain mean, and against single prompts.
 
-    LPP_DATA=/data python -m benchmarks.prompt_weights                  # WHU-RS19, three encoders, draws 1 to 10
-    LPP_DATA=/data python -m benchmarks.prompt_weights --first 101 --draws 20 --json
+    LPP_DATA=/data python -m studies.prompt_weights                  # WHU-RS19, three encoders, draws 1 to 10
+    LPP_DATA=/data python -m studies.prompt_weights --first 101 --draws 20 --json
 
 Test accuracy in % of the names alone and of `LPPlusPlus()`, with the plain mean, and how much more it is with weights
 and with a single prompt. These differences are paired by draw; ± is their standard error.

@@ -1,8 +1,8 @@
 """Do unlabelled images help, and do they ever harm?
 
-    LPP_DATA=/data python -m benchmarks.unlabelled --rows rows.jsonl --stores pets.features caltech.features
-    python -m benchmarks.unlabelled --rows rows.jsonl --table
-    python -m benchmarks.unlabelled --rows rows.jsonl --figure unlabelled.png
+    LPP_DATA=/data python -m studies.unlabelled --rows rows.jsonl --stores pets.features caltech.features
+    python -m studies.unlabelled --rows rows.jsonl --table
+    python -m studies.unlabelled --rows rows.jsonl --figure unlabelled.png
 
 Each draw has a support, unlabelled images, and a test set that is in neither. What is not in the support is halved for
 the last two, where a data set has no test set of its own. Unlabelled are: `all` of that half; `half`, those of every
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import add_missing, options, panels, read
 from lpplusplus import LPPlusPlus
 
+from .rows import add_missing, options, panels, read
 from .trust import FOREIGN, SHOTS, Data, tasks
 
 KINDS = ("all", "half", "two", "mixed", "foreign")

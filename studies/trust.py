@@ -1,8 +1,8 @@
 """Probabilities, prediction sets and none-of-these of the default: are they what they claim to be, and against what?
 
-    LPP_DATA=/data python -m benchmarks.trust --rows rows.jsonl               # WHU-RS19 x 3 and DTD, draws 1 to 10
-    python -m benchmarks.trust --rows rows.jsonl --stores pets.features caltech.features
-    python -m benchmarks.trust --rows rows.jsonl --table                      # Markdown tables of all rows so far
+    LPP_DATA=/data python -m studies.trust --rows rows.jsonl               # WHU-RS19 x 3 and DTD, draws 1 to 10
+    python -m studies.trust --rows rows.jsonl --stores pets.features caltech.features
+    python -m studies.trust --rows rows.jsonl --table                      # Markdown tables of all rows so far
 
 Feature stores are those of `lpp embed`; the names go through their encoder. Each row of the file is a draw; rows that
 are there are not computed again. `docs/figures/trust.py` draws from the same file.
@@ -28,9 +28,10 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from benchmarks.rows import add_missing, options, read
 from lpplusplus import LPPlusPlus
 from lpplusplus.probe.prediction_sets import largest_loss, sets_of
+
+from .rows import add_missing, options, read
 
 SHOTS = (2, 4, 8, 16)
 BINS = 15

@@ -6,8 +6,8 @@
     lpp bench run docs/plans/league.toml --root $LPP_DATA -o results/
     lpp bench run docs/plans/league-dtd.toml --root $LPP_DATA -o results/
     lpp bench run docs/plans/photos.toml --root $LPP_DATA/photos -o photos/
-    python -m benchmarks.must_hold results/ photos/             # prints the table
-    python -m benchmarks.must_hold results/ photos/ --write     # into docs/explanation/flow.md, with that of the names
+    python -m studies.must_hold results/ photos/             # prints the table
+    python -m studies.must_hold results/ photos/ --write     # into docs/explanation/flow.md, with that of the names
 
 Figures are points of accuracy, paired draw by draw, ± the standard error of the difference. A promise without rows is
 "not run". Where a figure misses its limit by less than its standard error, "within noise" stands beside "no".
