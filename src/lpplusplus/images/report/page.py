@@ -29,7 +29,7 @@ LARGEST_MATRIX = 40
 """Classes in the confusion matrix; if there are more, those with the most mistakes."""
 MOST_CLASSES = 400
 """Lines of the table of classes."""
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 44, 34
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 56, 34
 """Size of the curve, and its margins."""
 _SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
 
