@@ -8,7 +8,7 @@ import typer
 from .console import remark, say, show_json, warn
 from .options import Host, Json, MaxImage, Port, Spec, need
 from .outputs import check_model
-from .serve import MEGABYTE, is_local, run_logged
+from .serve import MEGABYTE, run_logged
 
 
 def label_studio(
@@ -51,6 +51,7 @@ def label_studio(
     from ..deploy.service.settings import read_token
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..encoders.class_text import check_templates
+    from ..encoders.http_post import is_local
     from ..encoders.pixels.decoding import Limits
 
     (sentence,) = check_templates(template)

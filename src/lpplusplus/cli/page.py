@@ -9,7 +9,6 @@ import typer
 
 from .console import remark, say, show_json
 from .options import Json, Port, need
-from .serve import is_local
 
 
 def app(
@@ -57,6 +56,7 @@ def app(
     from ..app import guard
     from ..app.serve import serve
     from ..deploy.service.server import address_of, listen
+    from ..encoders.http_post import is_local
 
     try:
         guard.check_password(host, password, is_local(host))

@@ -1,6 +1,5 @@
 """`lpp serve`: saved classifiers behind HTTP."""
 
-import ipaddress
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +59,7 @@ def serve(
     from ..deploy.service.server import address_of, listen, warm_up
     from ..deploy.service.settings import Settings, read_token
     from ..deploy.service.shelf import Shelf
+    from ..encoders.http_post import is_local
 
     local = is_local(host)
     settings = Settings(
@@ -96,11 +96,3 @@ def run_logged(app: "ASGIApp", sock: socket, ready: Callable[[], None]) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("lpplusplus").setLevel(logging.INFO)
     run(app, sock, ready)
-
-
-def is_local(host: str) -> bool:
-    """Whether an address is of this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
