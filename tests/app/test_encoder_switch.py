@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 
 def test_fetched_with_progress_cancelled_and_learned_again(folder, tmp_path):
-    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     go_on = threading.Event()
 
     def slowly(name):
@@ -92,7 +92,7 @@ def test_fetched_with_progress_cancelled_and_learned_again(folder, tmp_path):
 
 def test_other_weights_are_refused_and_the_old_encoder_stays(folder, tmp_path):
     others = WEIGHTS | {"visual/model.onnx": "0" * 64}
-    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     with (
         hub(HUB_ID, COMMIT, FOLDERS["drawings"]) as (endpoint, _, _),
         running(folder, program=program(others), HF_ENDPOINT=endpoint, **home) as (address, _),
