@@ -67,10 +67,11 @@ class Site:
 def site(**options):
     inside = Inside()
     app = guard.protect(inside.app, token=TOKEN, **options)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="websockets-sansio"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
+        assert thread.is_alive()
         time.sleep(0.01)
     yield Site(inside, server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
