@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -18,6 +19,13 @@ from lpplusplus.bench.results import FILE, Results, ResultsError, Row
 def cell(seed=1, **changes):
     return Cell(**{"dataset": "birds", "backbone": "rn50", "method": "LP++", "shots": 4, "seed": seed,
                    "estimator": "LPPlusPlus"} | changes)  # fmt: skip
+
+
+@contextmanager
+def changing(folder):
+    """The database, as another program opens it; committed if nothing is raised, and closed."""
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
+        yield database
 
 
 def test_a_cell_is_known_by_all_of_its_content():
@@ -41,7 +49,7 @@ def test_a_success_is_never_changed(tmp_path):
     results.add(Row(cell(), "ok", accuracy=0.5))
     results.add(Row(cell(), "ok", accuracy=0.9))
     assert [row.accuracy for row in results.rows()] == [0.5]
-    with sqlite3.connect(tmp_path / FILE) as database, pytest.raises(sqlite3.DatabaseError, match="never changed"):
+    with changing(tmp_path) as database, pytest.raises(sqlite3.DatabaseError, match="never changed"):
         database.execute("UPDATE results SET row = '{}'")
 
 
@@ -111,7 +119,7 @@ def test_draws_are_kept(tmp_path):
 @pytest.mark.parametrize("draw", [None, "{", "7"])
 def test_a_draw_that_another_program_has_changed_is_refused(tmp_path, draw):
     results = Results(tmp_path)
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with changing(tmp_path) as database:
         database.execute("DROP TABLE draws")
         database.execute("CREATE TABLE draws (hash TEXT PRIMARY KEY, draw TEXT)")
         database.execute("INSERT INTO draws VALUES ('abc', ?)", (draw,))
@@ -129,7 +137,7 @@ def test_what_is_not_a_results_folder(tmp_path):
 
 def test_a_newer_format_is_refused(tmp_path):
     Results(tmp_path)
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with changing(tmp_path) as database:
         database.execute("UPDATE about SET value = '2'")
     with pytest.raises(ResultsError, match="format 2"):
         Results(tmp_path)
@@ -138,7 +146,7 @@ def test_a_newer_format_is_refused(tmp_path):
 def test_fields_of_later_versions_are_passed_over(tmp_path):
     results = Results(tmp_path)
     results.add(Row(cell(), "ok", accuracy=0.25))
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with changing(tmp_path) as database:
         (text,) = database.execute("SELECT row FROM results").fetchone()
         content = json.loads(text) | {"colour": "blue"}
         database.execute("DELETE FROM results")

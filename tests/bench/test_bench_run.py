@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):
     if len(results.rows()) < 48:
         import sqlite3
 
-        with sqlite3.connect(results.path) as database:
+        with closing(sqlite3.connect(results.path)) as database, database:
             database.execute("UPDATE claims SET seen = 0")
         process = lpp(root, tmp_path)
         process.communicate(timeout=300)

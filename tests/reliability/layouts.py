@@ -9,7 +9,7 @@ import json
 import shutil
 import sqlite3
 import zipfile
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import numpy as np
 
@@ -282,7 +282,7 @@ def _results(folder):
         )
     made.add(Row(Cell("birds", "rn50", "x", 1, 1, "ZeroShot"), "failed", traceback="ValueError: no"))
     made.keep_draw("d", {"support": [1]})
-    with sqlite3.connect(made.path) as database:
+    with closing(sqlite3.connect(made.path)) as database:
         database.execute("PRAGMA page_size = 512")
         database.execute("VACUUM")
     return [made.path.read_bytes()]

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,14 +68,14 @@ _CELL = {"dataset": "d", "backbone": "b", "method": "m", "shots": 1, "seed": 1, 
 def _results(seed, name, value):
     if sys.version_info < (3, 11):
         pytest.skip("sqlite3 opens files only")
-    database = sqlite3.connect(":memory:")
-    database.deserialize(seed)
-    (text,) = database.execute("SELECT row FROM results WHERE status = 'ok'").fetchone()
-    database.execute("DELETE FROM results")
-    row = json.dumps(json.loads(text) | {name: value})
-    database.execute("INSERT INTO results VALUES ('x', 'ok', ?)", (row,))
-    database.commit()
-    return database.serialize()
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(seed)
+        (text,) = database.execute("SELECT row FROM results WHERE status = 'ok'").fetchone()
+        database.execute("DELETE FROM results")
+        row = json.dumps(json.loads(text) | {name: value})
+        database.execute("INSERT INTO results VALUES ('x', 'ok', ?)", (row,))
+        database.commit()
+        return database.serialize()
 
 
 def _image_model(change):
