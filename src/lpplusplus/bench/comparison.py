@@ -59,17 +59,17 @@ def draw_tasks(
     classes, labels = np.unique(y, return_inverse=True)
     words = tuple(str(label) for label in classes.tolist())
 
-    def part(rows: Any, positions: NDArray[Any]) -> Embeddings:
+    def part(rows: Any, found: NDArray[Any]) -> Embeddings:
         stack = np.asarray(rows)
         stack = stack[:, None] if stack.ndim == 2 else stack
-        return Embeddings(stack, positions, classes=words, names=words, text=text, positions=np.arange(len(stack)))
+        return Embeddings(stack, found, classes=words, names=words, text=text, positions=np.arange(len(stack)))
 
     parts = {"train": part(X, labels)}
     if X_test is not None:
-        positions = np.minimum(np.searchsorted(classes, y_test), len(classes) - 1)
-        if not np.array_equal(classes[positions], np.asarray(y_test)):
+        found = np.minimum(np.searchsorted(classes, y_test), len(classes) - 1)
+        if not np.array_equal(classes[found], np.asarray(y_test)):
             raise ValueError("y_test has a label that y does not have.")
-        parts["test"] = part(X_test, positions)
+        parts["test"] = part(X_test, found)
     data = EmbeddedDataset(parts)
     for count in shots:
         for seed in range(1, draws + 1):

@@ -95,15 +95,15 @@ def add(
     """
     from ..images.sources.class_names import read_class_names
 
-    change = _Target(model, output, [source], opening, on_error)
-    clf = change.clf
+    target = _Target(model, output, [source], opening, on_error)
+    clf = target.clf
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.add(
             source, names=None if classes is None else read_class_names(classes), shots=shots, seed=seed, store=store
         )
-    added = len(clf.support_) - change.before
-    change.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
+    added = len(clf.support_) - target.before
+    target.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
     if not as_json:
         say("{} photos added; {} of those given were there already.", added, clf.repeated_)
 
@@ -131,11 +131,11 @@ def remove(
     """
     if not classes and not photos:
         raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
-    change = _Target(model, output, [], AS_TRAINED)
-    change.clf.remove(classes or (), photos=photos or ())
-    change.done(as_json, [], removed=change.before - len(change.clf.support_))
+    target = _Target(model, output, [], AS_TRAINED)
+    target.clf.remove(classes or (), photos=photos or ())
+    target.done(as_json, [], removed=target.before - len(target.clf.support_))
     if not as_json:
-        say("{} photos removed.", change.before - len(change.clf.support_))
+        say("{} photos removed.", target.before - len(target.clf.support_))
 
 
 def rename(
@@ -157,9 +157,9 @@ def rename(
     lpp rename birds.lpp robin european_robin
     lpp rename birds.lpp crane crane --name "crane, a tall bird"
     """
-    change = _Target(model, output, [], opening)
-    change.clf.rename(old, new, name=name)
-    change.done(as_json, [])
+    target = _Target(model, output, [], opening)
+    target.clf.rename(old, new, name=name)
+    target.done(as_json, [])
 
 
 def merge(
@@ -177,6 +177,6 @@ def merge(
     """
     from ..images.classifier import ImageClassifier
 
-    change = _Target(first, output, [second], opening)
-    change.clf.merge(ImageClassifier.load(second))
-    change.done(as_json, [], repeated=change.clf.repeated_)
+    target = _Target(first, output, [second], opening)
+    target.clf.merge(ImageClassifier.load(second))
+    target.done(as_json, [], repeated=target.clf.repeated_)

@@ -114,9 +114,8 @@ def embed_on_ray(
     classes, names = _classes(listed, outcome, masked(source))
     system, folder = open_place(output)
     try:
-        ParquetIndex(origin, classes, names, listed.labelled, tuple(r.rows for r in outcome.receipts)).write(
-            system, folder
-        )
+        rows = tuple(receipt.rows for receipt in outcome.receipts)
+        ParquetIndex(origin, classes, names, listed.labelled, rows).write(system, folder)
     except OSError as error:
         raise ClusterError(f"{masked(output)} cannot be written ({without_secrets(str(error), output)}).") from None
     skipped = [*listed.problems, *outcome.skipped]

@@ -203,9 +203,8 @@ class _FitRun:
         further = len(numbers) / (len(numbers) - 1)
         if cost_of_evaluation(Support(self.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
             self.team = ALONE
-        return self._until(
-            record, "cross-validation", _HeldOutImages(self.X, y, rows, nearness, lacking, relative), further
-        )
+        images = _HeldOutImages(self.X, y, rows, nearness, lacking, relative)
+        return self._until(record, "cross-validation", images, further)
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
