@@ -57,6 +57,25 @@ def test_workers_and_store_do_not_change_a_bit(photos, tmp_path, views):
     assert contents(tmp_path / "store2") == contents(tmp_path / "store7")
 
 
+@pytest.mark.parametrize("views", [0, 3])
+def test_an_encoder_that_takes_images_one_by_one(photos, tmp_path, monkeypatch, views):
+    """Each image goes through it alone, whatever the workers and however many images they take at once."""
+
+    class OneByOne(ToyEncoder):
+        one_by_one = True
+
+    images = from_folder(photos)
+    encoder = ToyEncoder(batch_size=1)
+    expected = embed(images, encoder, views=views, workers=1).X
+    for workers, handful in ((1, 16), (3, 16), (3, 2)):
+        monkeypatch.setattr(lpplusplus.images.embedder, "HANDFUL", handful)
+        encoder = OneByOne()
+        store = tmp_path / f"{workers}-{handful}"
+        assert np.array_equal(embed(images, encoder, views=views, workers=workers, store=store).X, expected)
+        assert set(encoder.batches) == {1}
+    assert contents(tmp_path / "1-16") == contents(tmp_path / "3-2")
+
+
 def test_random_views_belong_to_the_content(photos):
     images = from_folder(photos)
     forward = embed(images, ToyEncoder(batch_size=1), views=2)
@@ -190,8 +209,11 @@ def test_an_encoder_that_fails_is_named(photos):
             raise ZeroDivisionError("no")
 
     for kind, message in ((Broken, "not finite"), (Narrow, r"\(4, 23\)"), (Picky, r"a/000\.png: toy:0 cannot prepare")):
-        with pytest.raises(EncoderError, match=message):
-            embed(from_folder(photos), kind())
+        for one_by_one in (False, True):
+            encoder = kind()
+            encoder.one_by_one = one_by_one
+            with pytest.raises(EncoderError, match=message):
+                embed(from_folder(photos), encoder)
 
 
 def test_progress(photos, tmp_path):

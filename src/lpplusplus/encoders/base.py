@@ -34,6 +34,9 @@ class Encoder(ABC):
     """How `prepare` treats an image. The same text means the same treatment."""
     batch_size: int = 32
     """Images or texts that are embedded together."""
+    one_by_one: bool = False
+    """Whether a prepared image is best embedded alone, in the thread that prepared it: several threads may then call
+    `encode_prepared` at once. True of small networks, whose layers are too short to be divided among threads."""
 
     @abstractmethod
     def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> Any:

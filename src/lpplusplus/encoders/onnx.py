@@ -86,6 +86,7 @@ class OnnxEncoder(Encoder):
             raise EncoderError(
                 f"{self._files.visual} takes images of shape {shape}; its preprocessing gives (n, 3, {side}, {side})."
             )
+        self.one_by_one = self._visual.one_by_one
         self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
 
     @property
@@ -177,6 +178,7 @@ class Tower:
         self.width: int | None = found.shape[-1] if isinstance(found.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
+        self.one_by_one = small and self._batch in (None, 1)
 
     def only_input(self, *types: str) -> Any:
         """The only input of these types."""
