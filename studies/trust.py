@@ -15,9 +15,10 @@ left out and with images of another data set.
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,13 +248,8 @@ def _line(name: str, count: int, values: Any, digits: tuple[int, ...], errors: d
     return f"| {name} | {count} | {' | '.join(groups)} |"
 
 
-def main() -> None:
-    """Compute what is missing, or print the tables."""
-    parser = options(__doc__)
-    given = parser.parse_args()
-    if given.table:
-        print("\n".join(tables(read(given.rows))))
-        return
+def add_draws(given: argparse.Namespace, row_of: Callable[[Data, Data | None, int, int], dict[str, Any]]) -> None:
+    """Add the rows that are missing: `row_of` gets a data set, other data of its encoder, shots and the draw."""
     root = os.environ.get("LPP_DATA")
     data = tasks(None if root is None else Path(root), given.stores)
 
@@ -261,6 +257,16 @@ def main() -> None:
         return row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
 
     add_missing(given.rows, given.only or list(data), SHOTS, range(given.first, given.first + given.draws), make)
+
+
+def main() -> None:
+    """Compute what is missing, or print the tables."""
+    parser = options(__doc__)
+    given = parser.parse_args()
+    if given.table:
+        print("\n".join(tables(read(given.rows))))
+        return
+    add_draws(given, row_of)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ other class at random; `two`, those of two classes only; `mixed`, all of them an
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +21,8 @@ import numpy as np
 
 from lpplusplus import LPPlusPlus
 
-from .rows import add_missing, options, panels, read
-from .trust import FOREIGN, SHOTS, Data, tasks
+from .rows import options, panels, read
+from .trust import SHOTS, Data, add_draws
 
 KINDS = ("all", "half", "two", "mixed", "foreign")
 
@@ -109,13 +108,13 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     fig, axes = panels(len(KINDS), width=2.4, height=3, share=True)
     titles = ("all classes", "half of the classes", "two classes", "half are foreign", "all are foreign")
     for axis, kind, title in zip(axes, KINDS, titles, strict=True):
-        for place, name in enumerate(sorted({name for _, name in cells})):
+        for number, name in enumerate(sorted({name for _, name in cells})):
             found = {s: cells[s, name][kind] for s in SHOTS if cells.get((s, name), {}).get(kind)}
             means = [np.mean(gains) for gains in found.values()]
             errors = [np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0 for gains in found.values()]
             if found:
                 axis.errorbar(
-                    [*found], means, errors, marker="o", markersize=3, linewidth=1, color=f"C{place}", label=name
+                    [*found], means, errors, marker="o", markersize=3, linewidth=1, color=f"C{number}", label=name
                 )
         axis.axhline(0, color="grey", linewidth=0.8)
         axis.set_xscale("log", base=2)
@@ -138,13 +137,7 @@ def main() -> None:
         figure(read(given.rows), given.figure)
     if given.table or given.figure:
         return
-    root = os.environ.get("LPP_DATA")
-    data = tasks(None if root is None else Path(root), given.stores)
-
-    def make(name: str, shots: int, seed: int) -> dict[str, Any]:
-        return row_of(data[name], data.get(FOREIGN.get(name, "")), shots, seed)
-
-    add_missing(given.rows, given.only or list(data), SHOTS, range(given.first, given.first + given.draws), make)
+    add_draws(given, row_of)
 
 
 if __name__ == "__main__":

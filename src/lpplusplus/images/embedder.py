@@ -37,7 +37,7 @@ from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
 HANDFUL = 16
-"""Images that a worker thread takes at once. To wake this thread for each image would cost 5 % of the time."""
+"""Images that a worker thread takes at once: to wake the main thread for each image costs time."""
 
 
 def embed(
