@@ -58,22 +58,49 @@ def test_workers_and_store_do_not_change_a_bit(photos, tmp_path, views):
 
 
 @pytest.mark.parametrize("views", [0, 3])
-def test_an_encoder_that_takes_images_one_by_one(photos, tmp_path, monkeypatch, views):
-    """Each image goes through it alone, whatever the workers and however many images they take at once."""
+def test_an_encoder_that_takes_images_one_by_one(tmp_path, views):
+    """Each image goes through it alone, after those that the same thread took with it were prepared."""
+    steps = []
 
     class OneByOne(ToyEncoder):
         one_by_one = True
 
-    images = from_folder(photos)
-    encoder = ToyEncoder(batch_size=1)
-    expected = embed(images, encoder, views=views, workers=1).X
-    for workers, handful in ((1, 16), (3, 16), (3, 2)):
-        monkeypatch.setattr(lpplusplus.images.embedder, "HANDFUL", handful)
+        def prepare(self, image, rng=None):
+            steps.append("prepare")
+            return super().prepare(image, rng)
+
+        def encode_prepared(self, batch):
+            steps.append("encode")
+            return super().encode_prepared(batch)
+
+    images = from_folder(make_folder(tmp_path / "photos", {"a": 40, "b_c": 39}))
+    expected = embed(images, ToyEncoder(batch_size=1), views=views, workers=1).X
+    for workers in (1, 2, 7):  # Threads take 4, 2 and 1 images at once.
         encoder = OneByOne()
-        store = tmp_path / f"{workers}-{handful}"
-        assert np.array_equal(embed(images, encoder, views=views, workers=workers, store=store).X, expected)
+        steps.clear()
+        assert np.array_equal(
+            embed(images, encoder, views=views, workers=workers, store=tmp_path / f"{workers}").X, expected
+        )
         assert set(encoder.batches) == {1}
-    assert contents(tmp_path / "1-16") == contents(tmp_path / "3-2")
+        if workers == 1:
+            assert steps[: 8 * max(1, views)] == ["prepare"] * 4 * max(1, views) + ["encode"] * 4 * max(1, views)
+    assert contents(tmp_path / "1") == contents(tmp_path / "7")
+
+
+def test_no_worker_is_without_work(tmp_path):
+    """Each thread waits in its first call until all eight are there."""
+    gate, seen = threading.Barrier(8), threading.local()
+
+    class Gated(ToyEncoder):
+        one_by_one = True
+
+        def encode_prepared(self, batch):
+            if not hasattr(seen, "this"):
+                seen.this = gate.wait(timeout=30)
+            return super().encode_prepared(batch)
+
+    images = from_folder(make_folder(tmp_path / "photos", {"a": 128, "b": 128}))
+    assert embed(images, Gated(batch_size=1), workers=8).computed == 256
 
 
 def test_random_views_belong_to_the_content(photos):

@@ -7,7 +7,7 @@ from the image's content.
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from os import PathLike
@@ -37,7 +37,8 @@ from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
 HANDFUL = 16
-"""Images that a worker thread takes at once: to wake the main thread for each image costs time."""
+"""Views that a worker thread prepares before it runs a small encoder on them. To decode and to encode use the core's
+cache in different ways: to change between them for each image costs time."""
 
 
 def embed(
@@ -151,13 +152,20 @@ class _EmbedRun:
         """Every shard in turn."""
         pool = ThreadPoolExecutor(workers, thread_name_prefix="lpplusplus-decode")
         try:
-            ahead = workers + -(-2 * self.encoder.batch_size // self.origin.shape[0])
-            images = _in_order(pool, lambda position: self._read(position, writer), len(self.images), ahead)
+            size = self._handful(workers)
+            handfuls = (range(a, min(a + size, len(self.images))) for a in range(0, len(self.images), size))
+            two_batches = -(-2 * self.encoder.batch_size // (size * self.origin.shape[0]))
+            images = _in_order(pool, lambda handful: self._read(handful, writer), handfuls, workers + two_batches)
             for number in range(len(self.spans)):
                 self._shard(number, images, writer)
             self._report(len(self.images))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _handful(self, workers: int) -> int:
+        """Images that a worker thread takes at once; fewer if there are few images, so that no thread is left over."""
+        most = HANDFUL // self.origin.shape[0] if self.encoder.one_by_one else 4  # To wake this thread costs time too.
+        return max(1, min(most, len(self.images) // (16 * workers)))
 
     def _shard(self, number: int, images: Iterator[_Read | ImageError], writer: StoreWriter | None) -> None:
         span = self.spans[number]
@@ -205,8 +213,13 @@ class _EmbedRun:
         labels = None if self.labels is None else [self.labels[position] for position, _ in found]
         writer.put(number, Shard(self.origin.key, self.listed[number], X, hashes, positions, paths, labels))
 
-    def _read(self, position: int, writer: StoreWriter | None) -> _Read | ImageError:
-        """On a worker thread: read, hash, and prepare for the encoder unless the embedding is known."""
+    def _read(self, handful: range, writer: StoreWriter | None) -> list[_Read | ImageError]:
+        """On a worker thread: prepare all images of a handful, then embed them if the encoder is `one_by_one`."""
+        prepared = [self._prepared(position, writer) for position in handful]
+        return [self._embedded(image) for image in prepared] if self.encoder.one_by_one else prepared
+
+    def _prepared(self, position: int, writer: StoreWriter | None) -> _Read | ImageError:
+        """Read, hash, and prepare for the encoder unless the embedding is known."""
         item, name = self.images.items[position], self.paths[position]
         try:
             if isinstance(item, Path | StoredFile):
@@ -227,9 +240,12 @@ class _EmbedRun:
             return ImageError(name, str(error))
         except Exception as error:
             raise EncoderError(f"{name}: {self.encoder.spec} cannot prepare this image ({error!r}).") from error
-        if self.encoder.one_by_one:
-            prepared = [row for one in prepared for row in self.encoder.encode_prepared([one])]
         return _Read(digest, prepared)
+
+    def _embedded(self, image: _Read | ImageError) -> _Read | ImageError:
+        if isinstance(image, ImageError) or image.views is None:
+            return image
+        return image._replace(views=[row for view in image.views for row in self.encoder.encode_prepared([view])])
 
     def _knows(self, number: int, digest: bytes, writer: StoreWriter | None) -> bool:
         return digest in self.memory if writer is None else writer.has(number, digest)
@@ -296,15 +312,13 @@ def _stacked(digests: Sequence[bytes]) -> NDArray[np.uint8]:
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, read: Callable[[int], _Read | ImageError], count: int, ahead: int
+    pool: ThreadPoolExecutor, read: Callable[[range], list[_Read | ImageError]], handfuls: Iterable[range], ahead: int
 ) -> Iterator[_Read | ImageError]:
-    """Results of read(0), read(1), …; the pool works at most about `ahead` of them in advance."""
-    size = max(1, min(HANDFUL, count // (4 * HANDFUL)))
+    """The images of each handful in turn; the pool works at most `ahead` handfuls in advance."""
     waiting: deque[Future[list[_Read | ImageError]]] = deque()
-    for first in range(0, count, size):
-        some = range(first, min(first + size, count))
-        waiting.append(pool.submit(lambda some: [read(position) for position in some], some))
-        if len(waiting) * size > ahead:
+    for handful in handfuls:
+        waiting.append(pool.submit(read, handful))
+        if len(waiting) > ahead:
             yield from waiting.popleft().result()
     while waiting:
         yield from waiting.popleft().result()
