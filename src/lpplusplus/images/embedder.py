@@ -163,8 +163,9 @@ class _EmbedRun:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _handful(self, workers: int) -> int:
-        """Images that a worker thread takes at once; fewer if there are few images, so that no thread is left over."""
-        most = HANDFUL // self.origin.shape[0] if self.encoder.one_by_one else 4  # To wake this thread costs time too.
+        """Images that a worker thread takes at once; fewer if there are few, so that all threads end together."""
+        # Where this thread encodes, a handful only saves waking it for each image.
+        most = HANDFUL // self.origin.shape[0] if self.encoder.one_by_one else 4
         return max(1, min(most, len(self.images) // (16 * workers)))
 
     def _shard(self, number: int, images: Iterator[_Read | ImageError], writer: StoreWriter | None) -> None:
