@@ -270,7 +270,9 @@ def test_evaluate(trained, work, tmp_path):
     assert f"Accuracy {100 * result['accuracy']:.1f} % on 6 images" in said
     for title in ("By class, the weakest first", "Confusion matrix, rows the truth, columns the answer", "Reliability"):
         assert title in said
-    assert "unknown class" in complaint("evaluate", model, manifest(work / "x.csv", [["test/fish/0006.jpg", "cat"]]))
+    assert "does not know 'cat'" in complaint(
+        "evaluate", model, manifest(work / "x.csv", [["test/fish/0006.jpg", "cat"]])
+    )
 
 
 def test_embed_and_inspect(trained, work):

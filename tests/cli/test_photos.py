@@ -8,6 +8,8 @@ import pytest
 
 from commands import ask, complaint, lpp, run, usage
 from lpplusplus.cli import console
+from lpplusplus.cli.app import app
+from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 from toy_images import contents
 
@@ -37,7 +39,7 @@ def model(photos):
 def test_train_with_a_report(photos, tmp_path):
     done = run("train", photos, "-o", tmp_path / "m.lpp", "--report", tmp_path / "m.html")
     assert done.returncode == 0, done.stderr
-    assert f"train/ is used, {photos / 'test'} left aside. To test on it afterwards: lpp evaluate MODEL" in done.stderr
+    assert f"train/ is used, {photos / 'test'} left aside. To test afterwards: lpp evaluate MODEL" in done.stderr
     said = done.stdout
     assert said.index("001.Fish → fish, 002.Red_star → red star") < said.index("3 classes from 15 images")
     for part in (
@@ -60,6 +62,40 @@ def test_train_with_a_report(photos, tmp_path):
     for name in ("examples_alone_accuracy", "over_names", "over_examples", "confused", "mislabelled"):
         assert name in told
         assert ask("inspect", tmp_path / "m.lpp")[name] == told[name]
+
+
+def test_interrupted_in_the_report(photos, tmp_path, monkeypatch, capsys):
+    """The model is there and its report is not: it says so."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ImageClassifier, "report", interrupt)
+    model, page = tmp_path / "m.lpp", tmp_path / "m.html"
+    with pytest.raises(SystemExit) as stopped:
+        app(["train", str(photos / "train"), "-o", str(model), "--report", str(page)])
+    assert stopped.value.code == 130
+    said = capsys.readouterr().err
+    assert f"m.lpp is written, without its report: lpp check {model} --report {page} makes one." in said
+    assert model.exists()
+    assert not page.exists()
+    monkeypatch.undo()
+    lpp("check", model, "--report", page)
+    assert page.exists()
+
+
+def test_a_class_folder_without_images(model, photos, tmp_path):
+    """Training asks what is meant; a class without test images is no obstacle."""
+    shutil.copytree(photos, tmp_path / "set")
+    for part in ("train", "test"):
+        (tmp_path / "set" / part / "004.Cloud").mkdir()
+    train, page = tmp_path / "set" / "train", tmp_path / "m.html"
+    assert "lpp train --allow-empty" in complaint("train", train, "-o", tmp_path / "m.lpp")
+    told = ask("train", train, "-o", tmp_path / "m.lpp", "--allow-empty", "--report", page)
+    assert told["classes"] == [*sorted(LABELS.values()), "004.Cloud"]
+    assert "Would more photos help?" in page.read_text(encoding="utf-8")
+    for known in (model, tmp_path / "m.lpp"):
+        assert ask("evaluate", known, tmp_path / "set" / "test")["images"] == 9
 
 
 def test_evaluate_with_a_report(model, photos, tmp_path):

@@ -179,7 +179,7 @@ def test_evaluate(trained, new_photos, tmp_path):
         trained.evaluate(paths)
     with pytest.raises(
         SourceError,
-        match=r"owl/000\.png has the class 'owl' \(1 unknown class\(es\) in all\).*it has great_tit, robin, wren\.",
+        match=r"does not know 'owl' \(such as .*owl/000\.png\); it knows great_tit, robin, wren\. Leave",
     ):
         trained.evaluate(make_folder(tmp_path / "other", {"owl": 1, "wren": 1}))
 

@@ -145,7 +145,7 @@ def test_a_class_without_images_with_the_longest_label():
     rng = np.random.default_rng(0)
     text = np.eye(3, 8, dtype=np.float32)
     y = np.repeat([0, 1], 6)
-    rows = np.eye(3, 8)[[2] * 6 + [1] * 6] + 0.01 * rng.standard_normal((12, 8))  # Cats look like cathedrals.
+    rows = np.eye(3, 8)[[2] * 6 + [1] * 6] + 0.1 * rng.standard_normal((12, 8))  # Cats look like cathedrals.
     support = gathered(rows, y, ["cat", "dog", "cathedral"])
     insight = look_into(fitted(support, text, ZeroShot()), support, text, None)
     assert insight.accuracy == insight.zero_shot_accuracy == 0.5
@@ -211,3 +211,27 @@ def test_every_name_that_is_not_understood_is_told():
     assert "name24." in told(25)
     assert told(50).count("name") == 40
     assert "(50 in all)" in told(50)
+
+
+def test_copies_of_an_image_do_not_make_it_look_good(task):
+    """Measured with every image twice is what is measured with every image once."""
+    support, text = task
+    once, held = examine(fitted(support, text), support, text, None)
+    twice = support.subset(np.repeat(np.arange(len(support)), 2))
+    found, held_twice = examine(fitted(twice, text), twice, text, None)
+    assert once.repeats == 0
+    assert found.repeats == len(support)
+    assert len(held_twice.images) == 2 * len(held.images)
+    assert found.accuracy == pytest.approx(once.accuracy, abs=0.03)  # With twice as many images the fit is another.
+    right = round(found.accuracy * len(held.images))
+    assert found.interval == pytest.approx(binomtest(right, len(held.images)).proportion_ci(method="wilson"))
+    folds = folds_of(twice)
+    assert np.array_equal(folds[::2], folds[1::2])
+    assert np.array_equal(folds[::2], folds_of(support))
+
+
+def test_images_that_are_all_alike_are_still_measured():
+    rows = np.repeat(np.eye(2, 4, dtype=np.float32), 6, axis=0)
+    support = gathered(rows, np.repeat([0, 1], 6), ["black page", "white page"])
+    insight = look_into(fitted(support, None), support, None, None)
+    assert (insight.repeats, insight.accuracy) == (10, 1.0)

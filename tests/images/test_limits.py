@@ -58,7 +58,7 @@ def test_what_a_manifest_has_is_not_repeated_in_full(tmp_path, refused):
         (tmp_path / "list.jsonl").write_text(json.dumps(row))
         refused(from_manifest, tmp_path / "list.jsonl", match)
     (tmp_path / "list.csv").write_text(",".join(["column"] * 10_000))
-    refused(from_manifest, tmp_path / "list.csv", "one column 'path', found")
+    refused(from_manifest, tmp_path / "list.csv", "a column label, found")
     (tmp_path / "list.csv").write_text(f"path,label\na.png,{long}\n")
     refused(from_manifest, tmp_path / "list.csv", "more than 500")
 

@@ -201,7 +201,7 @@ def test_a_store_cannot_make_it_show_another_file(photos, tmp_path):
     clf = ImageClassifier(ToyEncoder()).fit(replace(stored, paths=[str(private)] * len(found)))
     page = clf.report()
     assert pictures(page) == []
-    assert "not there any more" in Reader(page).text
+    assert "photo not found" in Reader(page).text
 
 
 def test_pillow_images_arrays_and_one_class_with_a_single_image(tmp_path):

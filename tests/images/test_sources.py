@@ -269,6 +269,10 @@ class TestManifest:
         (here / "m.jsonl").write_text("\n".join(map(json.dumps, rows)))
         assert from_manifest(here / "m.jsonl").labels.tolist() == ODD
 
+    def test_semicolons_of_spreadsheets(self, here):
+        (here / "m.csv").write_text("path;label;note\np/1.jpg;a;1,5\n")
+        assert from_manifest(here / "m.csv").labels.tolist() == ["a"]
+
     def test_without_labels(self, here):
         (here / "m.csv").write_text("path\np/1.jpg\n")
         assert from_manifest(here / "m.csv", labels=False).labels is None
@@ -278,8 +282,11 @@ class TestManifest:
         [
             ("", "is empty: expected a header with path and label"),
             ("path,label\n", "lists no images"),
-            ("file,label\np/1.jpg,a\n", r"line 1: expected a header with one column 'path', found \['file', 'label'\]"),
-            ("path;label\np/1.jpg;a\n", "line 1: expected a header"),
+            (
+                "file,label\np/1.jpg,a\n",
+                r"line 1: expected .* path and a column label, found \['file', 'label'\]",
+            ),
+            ("path;name\np/1.jpg;a\n", r"line 1: expected a header .* found \['path', 'name'\]"),
             ("path,label\np/1.jpg,a\np/2.jpg,\n", "line 3: the label is empty"),
             ("path,label\n,a\n", "line 2: the path is empty"),
             ("path,label\np/1.jpg,a,b\n", "line 2: 3 cells under 2 columns"),

@@ -10,7 +10,7 @@ from .options import Json
 
 _TOLD = (
     "measured", "accuracy", "interval", "zero_shot_accuracy", "examples_alone_accuracy", "over_names", "over_examples",
-    "weakest", "confused", "mislabelled", "doubtful_names", "twins", "copies",
+    "weakest", "confused", "mislabelled", "doubtful_names", "twins", "repeats", "copies",
 )  # fmt: skip
 """What `lpp train` found out."""
 

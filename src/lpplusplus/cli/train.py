@@ -171,7 +171,11 @@ def train(
     clf.save(output, support=support)
     if not support:
         _tell_bare(output)
-    make_report(clf, report)
+    try:
+        make_report(clf, report)
+    except BaseException:
+        remark(f"{output} is written, without its report: lpp check {output} --report {report} makes one.")
+        raise
     if as_json:
         show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, "report": report and str(report)})
         return

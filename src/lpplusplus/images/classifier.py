@@ -28,6 +28,7 @@ from .insight import Insight, examine
 from .lesson import Lesson
 from .saved import description, read_saved
 from .sharing import Sharing
+from .sources.class_names import listed
 from .suggesting import Suggestion, suggestions
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
@@ -373,8 +374,8 @@ class ImageClassifier(Doubting, Growing, Sharing):
         if unknown:
             example = found.paths[found.labels.tolist().index(unknown[0])]
             raise SourceError(
-                f"{example} has the class {shown(unknown[0])} ({len(unknown)} unknown class(es) in all), which this "
-                f"classifier does not have; it has {', '.join(known[:5])}{', …' if len(known) > 5 else ''}."
+                f"this classifier does not know {listed([shown(one) for one in unknown])} (such as {example}); it "
+                f"knows {listed(known)}. Leave these images out, or name the class as it does."
             )
         return Answers(found, self.probabilities(found), known)
 

@@ -85,7 +85,9 @@ def gather(
         return ready
     images = source
     if not isinstance(source, ImageSet):
-        images = open_images(source, y, labels=labels, allow_empty=allow_empty, part="train" if training else part)
+        # A class without test images is not asked about.
+        empty = allow_empty or not training
+        images = open_images(source, y, labels=labels, allow_empty=empty, part="train" if training else part)
     with_images = images.classes
     if labels and names is not None:
         images = images.with_names(names)

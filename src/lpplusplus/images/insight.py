@@ -23,7 +23,7 @@ FOLDS = 4
 WEAK = 5
 """Number of weakest classes that are named."""
 SAME_IMAGE = 0.98
-"""From this likeness on, two images of different classes count as the same image."""
+"""From this likeness on, two images count as the same image."""
 FEW_ENOUGH = 50_000
 """Largest number of images of which all pairs are compared."""
 LIKELIER = 14.0
@@ -45,7 +45,7 @@ class Weakness:
 
 @dataclass(frozen=True)
 class Twins:
-    """Two images of different classes that look the same to the encoder."""
+    """Two images that look the same to the encoder."""
 
     first: str
     first_label: str
@@ -102,6 +102,8 @@ class Insight:
         Classes whose names the encoder seems not to understand.
     twins : list of Twins
         Pairs of images of different classes that look the same.
+    repeats : int
+        Number of training images that look the same as an earlier one of their class. They are held out together.
     copies : int
         Number of validation images that are also training images, which makes any classifier look good.
     """
@@ -118,6 +120,7 @@ class Insight:
     mislabelled: list[Doubt] = field(default_factory=list)
     doubtful_names: list[str] = field(default_factory=list)
     twins: list[Twins] = field(default_factory=list)
+    repeats: int = 0
     copies: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,13 +141,16 @@ def examine(
     """
     assert support.labels is not None
     classes = list(support.classes)
-    found: dict[str, Any] = {"twins": look_alikes(support.rows, support.labels, support.paths)}
+    found: dict[str, Any] = {
+        "twins": look_alikes(support.rows, support.labels, support.paths),
+        "repeats": len(support) - len(np.unique(same_image(support.rows, support.labels))),
+    }
     if text is not None:
         found["doubtful_names"] = doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
     several = text is not None and len(_present(support)) > 1
     examples_alone = LPPlusPlus(alpha="none") if several else None
     if validation is not None:
-        measured, held = "validation", validation
+        measured, held, different = "validation", validation, len(validation)
         seen = {row.tobytes() for row in support.rows}
         found["copies"] = sum(row.tobytes() in seen for row in held.rows)
         said = asked(model, held, classes)
@@ -157,22 +163,24 @@ def examine(
         few = getattr(model, "selection", None) == "cross-validation" and counts.min() < 3
         if few or not can_be_held_out(support.labels):
             return Insight("not measured", **found), None
-        measured, held = f"{FOLDS}-fold cross-validation", support.subset(folds_of(support) >= 0)
+        once = folds_of(support) >= 0
+        measured, held = f"{FOLDS}-fold cross-validation", support.subset(once)
+        different = len(np.unique(_held_together(support)[once]))
         said, visual = _held_out([model, examples_alone], support, text, progress)
     answers = Answers(held, said, classes)
     right = answers.right
     if text is not None:
         names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
         by_names = Answers(held, asked(names, held, classes), classes).right
-        found |= {"zero_shot_accuracy": float(by_names.mean()), "over_names": _lead(right, by_names)}
+        found |= {"zero_shot_accuracy": float(by_names.mean()), "over_names": _lead(right, by_names, different)}
     if examples_alone is not None:
         alone = Answers(held, visual, classes).right
-        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone)}
+        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone, different)}
     assert held.labels is not None
     insight = Insight(
         measured,
         accuracy=float(right.mean()),
-        interval=wilson(float(right.mean()), len(right)),
+        interval=wilson(float(right.mean()), different),
         weakest=_weakest(right, held.labels),
         confused=[Confusion(*pair) for pair in answers.scores().confused(WEAK)],
         mislabelled=[] if validation is not None else mislabelled(answers),
@@ -195,10 +203,10 @@ def asked(model: FewShotClassifier, images: Embeddings, classes: list[str]) -> N
     return probabilities
 
 
-def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float]:
-    """Difference of two accuracies on the same images, and its standard error."""
+def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_], different: int) -> tuple[float, float]:
+    """Difference of two accuracies on the same images, of which so many are different; and its standard error."""
     difference = right.astype(float) - other
-    return float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
+    return float(difference.mean()), float(difference.std() / np.sqrt(different))
 
 
 def _held_out(
@@ -227,11 +235,22 @@ def _held_out(
 
 
 def folds_of(support: Embeddings) -> NDArray[np.intp]:
-    """The fold in which each example is held out; -1 for the only example of a class."""
+    """The fold in which each example is held out; -1 for the only example of a class.
+
+    Two examples that look the same are in the same fold: one would give away the other.
+    """
     assert support.labels is not None
     position = {label: i for i, label in enumerate(support.classes)}
     indices = np.array([position[label] for label in support.labels.tolist()])
-    return assign_folds(indices, FOLDS, np.random.default_rng(0))
+    different, group = np.unique(_held_together(support), return_inverse=True)
+    return assign_folds(indices[different], FOLDS, np.random.default_rng(0))[group]
+
+
+def _held_together(support: Embeddings) -> NDArray[np.intp]:
+    """`same_image`; each image for itself if too few different ones would be left to measure anything."""
+    assert support.labels is not None
+    first = same_image(support.rows, support.labels)
+    return first if can_be_held_out(support.labels[np.unique(first)]) else np.arange(len(first))
 
 
 def suspicion(answers: Answers) -> NDArray[np.float64]:
@@ -309,8 +328,7 @@ def look_alikes(
     if len(rows) > FEW_ENOUGH:
         return []
     F = unit_rows(rows)
-    mean = F.mean(axis=0, dtype=np.float64)
-    typical = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
+    typical = _typical(F)
     found: list[tuple[float, int, int]] = []
     height = max(1, 2**22 // len(F))
     for low in range(0, len(F), height):
@@ -322,3 +340,33 @@ def look_alikes(
         found += [(float(likeness[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
         found = sorted(found, key=lambda pair: -pair[0])[:most]
     return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
+
+
+def same_image(rows: NDArray[np.float32], labels: NDArray[np.str_]) -> NDArray[np.intp]:
+    """(n,) For each image, the first of its class that looks the same; its own number if no earlier one does.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 0], [0, 1.0], [0, 1.0], [0, 1.0]])
+    >>> same_image(rows, np.array(["a", "a", "a", "b"]))
+    array([0, 1, 1, 3])
+    """
+    first = np.arange(len(rows))
+    if len(rows) > FEW_ENOUGH:
+        return first
+    F = unit_rows(rows)
+    typical = _typical(F)
+    for label in np.unique(labels):
+        own = np.flatnonzero(labels == label)
+        alike = 1 - (1 - F[own] @ F[own].T) / typical >= SAME_IMAGE
+        np.fill_diagonal(alike, True)
+        first[own] = own[alike.argmax(axis=1)]
+    while not np.array_equal(first, first[first]):  # Alike to one that is alike to another.
+        first = first[first]
+    return first
+
+
+def _typical(F: NDArray[np.float32]) -> float:
+    """Half the mean squared distance of two unit vectors."""
+    mean = F.mean(axis=0, dtype=np.float64)
+    return max(1 - float(mean @ mean), 1e-6)

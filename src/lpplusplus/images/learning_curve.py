@@ -47,7 +47,7 @@ def learning_curve(
     if text is None:
         methods = {EXAMPLES: methods[EXAMPLES]}
     known = set(support.labels.tolist())
-    classes = [label for label in support.classes if text is not None or label in known]
+    with_examples = [label for label in support.classes if label in known]
     most = np.unique(support.labels, return_counts=True)[1].max()
     curve: dict[str, list[float]] = {name: [] for name in methods}
     for done, count in enumerate(shots, 1):
@@ -55,9 +55,11 @@ def learning_curve(
         drawn = [sample_shots(support.labels, count, seed, allow_fewer=True) for seed in seeds]
         for name, method in methods.items():
             scores = []
+            by_name = name != EXAMPLES
+            classes = support.classes if by_name else with_examples
             for rows in drawn:
-                method.fit(support.rows[rows], support.labels[rows], text=text, classes=classes)
-                scores.append(float(method.score(test.rows, test.labels)))
+                method.fit(support.rows[rows], support.labels[rows], text=text if by_name else None, classes=classes)
+                scores.append(float(np.mean(method.predict(test.rows) == test.labels)))
             curve[name].append(float(np.mean(scores)))
         if progress is not None:
             progress(done, len(shots))

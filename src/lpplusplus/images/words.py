@@ -77,6 +77,9 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
     for twins in insight.twins:
         pair = f"{path(twins.first)} ({twins.first_label}) and {path(twins.second)} ({twins.second_label})"
         found.append(("Almost the same image in two classes:", [f"{pair}, likeness {twins.likeness}"]))
+    if insight.repeats:
+        said = f"{insight.repeats} times, within a class. The second teaches little. lpp check shows the closest."
+        found.append(("Almost the same image twice:", [said]))
     if insight.weakest:
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)
         found.append(("Weakest classes:", [f"{weak}. More, or clearer, examples would help most here."]))

@@ -99,7 +99,7 @@ def _for_this_use(root: Path, parts: dict[PartName, Path], part: PartName | None
         raise SourceError(f"{root} has {named}, not a folder for each class: name one of them, such as {first}.")
     others = listed([str(folder) for folder in parts.values() if folder != chosen])
     later = part == "train" and "test" in parts
-    then = f" To test on it afterwards: lpp evaluate MODEL {parts['test']}" if later else ""
+    then = f" To test afterwards: lpp evaluate MODEL {parts['test']}" if later else ""
     warnings.warn(f"{root}: {chosen.name}/ is used, {others} left aside.{then}", stacklevel=7)
     return chosen
 
@@ -138,7 +138,7 @@ def _by_class(root: Path, below: Tree, allow_empty: bool) -> ImageSet:
     if empty and not allow_empty:
         raise SourceError(
             f"{root} has class folders without images: {listed(empty)}. Add images, remove the folders, or keep these "
-            f"classes as known by their names (--allow-empty, allow_empty=True).{below.hint()}"
+            f"classes as known by their names (lpp train --allow-empty, allow_empty=True).{below.hint()}"
         )
     below.warn(root)
     classes = [folder.name for folder in folders]

@@ -21,9 +21,9 @@ LONGEST_LINE = 2**20
 def from_manifest(path: str | PathLike[str], *, labels: bool = True) -> ImageSet:
     """Images listed in a file, with paths relative to it.
 
-    A CSV file has a header with the columns `path` and `label`; other columns are ignored. A JSONL file has an object
-    with these two keys on each line. Both are UTF-8, with or without a byte-order mark. White space around a path or
-    label does not belong to it. An error names the line.
+    A CSV file has a header with the columns `path` and `label`; other columns are ignored. Cells are separated by
+    commas or semicolons. A JSONL file has an object with these two keys on each line. Both are UTF-8, with or without a
+    byte-order mark. White space around a path or label does not belong to it. An error names the line.
 
     Parameters
     ----------
@@ -79,7 +79,9 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
 
 
 def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
-    reader = csv.reader(lines, strict=True, skipinitialspace=True)
+    first = next(lines, "")
+    separator = ";" if ";" in first and "," not in first else ","  # As spreadsheets write where 1.5 is written 1,5.
+    reader = csv.reader(itertools.chain([first], lines), strict=True, skipinitialspace=True, delimiter=separator)
     needed = ("path", "label") if labels else ("path",)
     header: list[str] | None = None
     while True:
@@ -94,12 +96,14 @@ def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[
         where = f"{path}, line {reader.line_num}"
         if header is None:
             header = [cell.strip() for cell in row]
-            for name in needed:
-                if header.count(name) != 1:
-                    raise SourceError(f"{where}: expected a header with one column {name!r}, found {shown(header)}.")
+            if any(header.count(name) != 1 for name in needed):
+                columns = "a column path and a column label" if labels else "a column path"
+                raise SourceError(f"{where}: expected a header with {columns}, found {shown(header)}.")
             continue
         if len(row) != len(header):
-            raise SourceError(f"{where}: {len(row)} cells under {len(header)} columns; quote a cell that has a comma.")
+            raise SourceError(
+                f"{where}: {len(row)} cells under {len(header)} columns; quote a cell that has a {separator} in it."
+            )
         cells = [row[header.index(name)].strip() for name in needed]
         for name, cell in zip(needed, cells, strict=True):
             if not cell:
@@ -146,4 +150,4 @@ def _check_file(item: Path, where: str) -> None:
         why = getattr(error, "strerror", None) or error
         raise SourceError(f"{where}: {shown(str(item))} is not a usable path ({why}).") from error
     what = "is a folder" if folder else "does not exist"
-    raise SourceError(f"{where}: {item} {what}; paths are relative to the manifest.")
+    raise SourceError(f"{where}: {item} {what}; paths are relative to the folder of the list.")
