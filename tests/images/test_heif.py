@@ -40,7 +40,7 @@ def photos(tmp_path):
 
 def test_without_the_packages_it_says_how_many_and_what_to_install(without, photos):
     with pytest.warns(
-        UserWarning, match=r'2 HEIC or AVIF image\(s\) are left out, .*IMG_1\.HEIC first.*lpplusplus\[heif\]"'
+        UserWarning, match=r'2 HEIC or AVIF images are left out, .*IMG_1\.HEIC first.*lpplusplus\[heif\]"'
     ):
         images = from_folder(photos)
     assert (len(images), images.ignored) == (6, 2)
@@ -53,7 +53,7 @@ def test_a_class_of_nothing_else_is_not_empty_without_a_word(without, photos):
         path.unlink()
     with pytest.raises(SourceError, match=r'without images: \'a\'.* 2 HEIC or AVIF .*pip install "lpplusplus\[heif\]"'):
         from_folder(photos)
-    with pytest.raises(SourceError, match=r"has no images .* 1 HEIC or AVIF image\(s\) are left out"):
+    with pytest.raises(SourceError, match=r"has no images .* 1 HEIC or AVIF image is left out"):
         from_folder(photos / "a", labels=False)
 
 
@@ -75,7 +75,7 @@ def test_the_command_line_says_it_in_a_line(without, photos, tmp_path):
     assert done.exit_code == 0
     [line] = [line for line in done.output.splitlines() if "HEIC" in line]
     assert line.startswith("lpp: ")
-    assert "2 HEIC or AVIF image(s) are left out" in line
+    assert "2 HEIC or AVIF images are left out" in line
     assert "Warning" not in line
 
 

@@ -41,9 +41,10 @@ class TestFolder:
 
     def test_other_files_are_counted(self, tmp_path):
         touch(tmp_path, "a/1.jpg", "a/.hidden.jpg", "a/notes.txt", "a/.git/2.jpg", "b/1.jpg", "README.md", ".DS_Store")
+        touch(tmp_path, "@eaDir/1.jpg/SYNOPHOTO_THUMB_M.jpg")
         images = from_folder(tmp_path)
         assert len(images) == 2
-        assert images.ignored == 5
+        assert images.ignored == 6
 
     @pytest.mark.parametrize("names", [("1.jpg", "a/1.jpg"), ("1.jpg",)])
     def test_images_beside_the_class_folders(self, tmp_path, names):
@@ -198,10 +199,10 @@ class TestFolder:
 
     def test_raw_photos_are_left_out_with_advice(self, tmp_path):
         touch(tmp_path, "a/1.jpg", "a/1.CR2", "b/1.jpg", "b/2.nef", "b/3.dng")
-        with pytest.warns(UserWarning, match=r"3 RAW photo\(s\) are left out, .*1\.CR2 first\. Export them as JPEG"):
+        with pytest.warns(UserWarning, match=r"3 RAW photos are left out, .*1\.CR2 first\. Export them as JPEG"):
             images = from_folder(tmp_path)
         assert (len(images), images.ignored) == (2, 3)
-        with pytest.raises(SourceError, match=r"without images: 'c'.*4 RAW photo\(s\)"):
+        with pytest.raises(SourceError, match=r"without images: 'c'.*4 RAW photos"):
             from_folder(touch(tmp_path, "c/1.ARW"))
 
     def test_images_beside_their_list(self, tmp_path):

@@ -150,7 +150,7 @@ def test_an_image_that_is_too_large(tmp_path):
 def test_a_zip_in_a_zip_is_not_opened(tmp_path):
     inner = zipped(tmp_path / "inner.zip", {"a/1.png": PICTURE}).read_bytes()
     path = zipped(tmp_path / "z.zip", {"a/1.png": PICTURE, "b/1.png": PICTURE, "b/more.zip": inner})
-    with pytest.warns(UserWarning, match=r"1 zip file\(s\) are left out, .*more\.zip first"):
+    with pytest.warns(UserWarning, match=r"1 zip file is left out, .*more\.zip first"):
         assert len(from_zip(path)) == 2
     with pytest.raises(SourceError, match=r"no class folders.*zip file.*left out"):
         from_zip(zipped(tmp_path / "only.zip", {"more.zip": inner}))

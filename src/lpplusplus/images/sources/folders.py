@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _EXTRA = {".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF", ".avif": "AVIF"}
 """Endings of images that need the extra `heif`."""
+THUMBNAILS = "@eaDir"
+"""Folder that a Synology disk station puts beside photos."""
 EXTENSIONS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", *_EXTRA)
 )
@@ -208,7 +210,7 @@ class Tree:
         folders = []
         for name, is_folder, item in entries:
             path, suffix = folder / name, os.path.splitext(name)[1].lower()
-            hidden = name.startswith(".")
+            hidden = name.startswith(".") or name == THUMBNAILS
             if not hidden and is_folder:
                 folders.append(path)
             elif not hidden and readable(suffix):
@@ -227,11 +229,15 @@ class Tree:
 
             install = HOW_TO_READ_MORE
         told = (
-            (self.extra, "HEIC or AVIF image(s) are", install),
-            (self.raw, "RAW photo(s) are", raw.ADVICE),
-            (self.archives, "zip file(s) are", "Unzip them, or name one as the source."),
+            (self.extra, "HEIC or AVIF image", install),
+            (self.raw, "RAW photo", raw.ADVICE),
+            (self.archives, "zip file", "Unzip them, or name one as the source."),
         )
-        return "".join(f" {len(left)} {what} left out, {left[0]} first. {how}" for left, what, how in told if left)
+        return "".join(
+            f" {len(left)} {what}{' is' if len(left) == 1 else 's are'} left out, {left[0]} first. {how}"
+            for left, what, how in told
+            if left
+        )
 
     def warn(self, root: Path) -> None:
         """Warn about images that are left out."""
