@@ -1,6 +1,6 @@
 """What training can tell its user: is it better than the names alone, and which classes deserve a look."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -163,10 +163,10 @@ def examine(
         few = getattr(model, "selection", None) == "cross-validation" and counts.min() < 3
         if few or not can_be_held_out(support.labels):
             return Insight("not measured", **found), None
-        once = folds_of(support) >= 0
-        measured, held = f"{FOLDS}-fold cross-validation", support.subset(once)
-        different = len(np.unique(_held_together(support)[once]))
-        said, visual = _held_out([model, examples_alone], support, text, progress)
+        folds = folds_of(support)
+        measured, held = f"{FOLDS}-fold cross-validation", support.subset(folds >= 0)
+        different = len(np.unique(_held_together(support)[folds >= 0]))
+        said, visual = _held_out([model, examples_alone], support, folds, text, progress)
     answers = Answers(held, said, classes)
     right = answers.right
     if text is not None:
@@ -212,13 +212,13 @@ def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_], different: int) ->
 def _held_out(
     models: Sequence[FewShotClassifier | None],
     support: Embeddings,
+    folds: NDArray[np.intp],
     text: NDArray[np.float32] | None,
     progress: Progress | None,
 ) -> list[NDArray[np.float64]]:
     """Probabilities by each method for each held-out example, fitted without it. Only the first may use names."""
     y, classes = support.labels, list(support.classes)
     assert y is not None
-    folds = folds_of(support)
     said = [np.zeros((len(y), len(classes))) for _ in models]
     for fold in range(FOLDS):
         held = folds == fold
@@ -322,22 +322,12 @@ def look_alikes(
 ) -> list[Twins]:
     """Pairs of images of different classes, or `within` one, whose embeddings are almost the same, the closest first.
 
-    Distances are compared with the mean distance of two images, since in some models all embeddings are close. With
-    more than `FEW_ENOUGH` images nothing is compared.
+    With more than `FEW_ENOUGH` images nothing is compared.
     """
-    if len(rows) > FEW_ENOUGH:
-        return []
-    F = unit_rows(rows)
-    typical = _typical(F)
     found: list[tuple[float, int, int]] = []
-    height = max(1, 2**22 // len(F))
-    for low in range(0, len(F), height):
-        likeness = 1 - (1 - F[low : low + height] @ F.T) / typical
-        i, j = np.nonzero(likeness >= SAME_IMAGE)
-        apart = (i + low < j) & ((labels[i + low] == labels[j]) == within)
-        i, j = i[apart], j[apart]
-        closest = np.argsort(-likeness[i, j], kind="stable")[:most]
-        found += [(float(likeness[a, b]), int(a + low), int(b)) for a, b in zip(i[closest], j[closest], strict=True)]
+    for likeness, i, j in _alike(rows, labels, within):
+        closest = np.argsort(-likeness, kind="stable")[:most]
+        found += zip(likeness[closest].tolist(), i[closest].tolist(), j[closest].tolist(), strict=True)
         found = sorted(found, key=lambda pair: -pair[0])[:most]
     return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
 
@@ -352,21 +342,30 @@ def same_image(rows: NDArray[np.float32], labels: NDArray[np.str_]) -> NDArray[n
     array([0, 1, 1, 3])
     """
     first = np.arange(len(rows))
-    if len(rows) > FEW_ENOUGH:
-        return first
-    F = unit_rows(rows)
-    typical = _typical(F)
-    for label in np.unique(labels):
-        own = np.flatnonzero(labels == label)
-        alike = 1 - (1 - F[own] @ F[own].T) / typical >= SAME_IMAGE
-        np.fill_diagonal(alike, True)
-        first[own] = own[alike.argmax(axis=1)]
+    for _, i, j in _alike(rows, labels, within=True):
+        np.minimum.at(first, j, i)
     while not np.array_equal(first, first[first]):  # Alike to one that is alike to another.
         first = first[first]
     return first
 
 
-def _typical(F: NDArray[np.float32]) -> float:
-    """Half the mean squared distance of two unit vectors."""
+def _alike(
+    rows: NDArray[np.float32], labels: NDArray[np.str_], within: bool
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
+    """Likeness and numbers i < j of all pairs that look the same, in parts.
+
+    Distances are compared with the mean distance of two images, since in some models all embeddings are close.
+    """
+    if len(rows) > FEW_ENOUGH:
+        return
+    F = unit_rows(rows)
     mean = F.mean(axis=0, dtype=np.float64)
-    return max(1 - float(mean @ mean), 1e-6)
+    typical = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
+    for own in [np.flatnonzero(labels == label) for label in np.unique(labels)] if within else [np.arange(len(F))]:
+        height = max(1, 2**22 // len(own))
+        for low in range(0, len(own), height):
+            likeness = 1 - (1 - F[own[low : low + height]] @ F[own].T) / typical
+            i, j = np.nonzero(likeness >= SAME_IMAGE)
+            meant = (i + low < j) & (within | (labels[own[i + low]] != labels[own[j]]))
+            i, j = i[meant], j[meant]
+            yield likeness[i, j], own[i + low], own[j]
