@@ -8,10 +8,11 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urljoin, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpx2 as httpx
 
+from ..._core.addresses import only_for, origin, same_origin
 from ...encoders.pixels.decoding import ImageError, Limits, read_bytes
 
 LOCAL = "/data/local-files/"
@@ -36,12 +37,12 @@ class Photos:
     """
 
     def __init__(self, url: str, token: str | None, folder: Path | None, limits: Limits) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        if origin(url) is None:
             raise ValueError(f"{url!r} is not the address of Label Studio, such as http://localhost:8080.")
-        self.url, self._origin, self._token = url.rstrip("/") + "/", (parts.scheme, parts.netloc), token
+        self.url, self._token = url.rstrip("/") + "/", token
         self._folder, self._limits = folder and folder.resolve(), limits
-        self._client = httpx.Client(timeout=SECONDS, follow_redirects=False, trust_env=False)
+        hooks = {"request": [only_for(self.url, "Authorization", self._authorization)]}
+        self._client = httpx.Client(timeout=SECONDS, follow_redirects=False, trust_env=False, event_hooks=hooks)
         self._lock = threading.Lock()
         self._access: str | None = None
 
@@ -58,26 +59,20 @@ class Photos:
         """The file that a task names; `ImageError` if it is elsewhere, or cannot be read."""
         if not isinstance(where, str) or len(where) > 4096:
             raise ImageError("<task>", "does not say where its image is.")
-        parts = urlsplit(where)
-        if self._folder is not None and parts.path.endswith(LOCAL) and self._is_here(where):
-            return self._local(parse_qs(parts.query).get("d", [""])[0], where)
-        if not self._is_here(where):
+        is_path = where.startswith("/") and not where.startswith("//")
+        address = self.url + where[1:] if is_path else where
+        if not same_origin(address, self.url):
             raise ImageError(where, f"is not at {self.url}, so it is not fetched.")
-        return self._get(
-            urljoin(self.url, where.lstrip("/") if not parts.scheme else where), where, self._limits.max_bytes
-        )
+        parts = urlsplit(address)
+        if self._folder is not None and parts.path.endswith(LOCAL):
+            return self._local(parse_qs(parts.query).get("d", [""])[0], where)
+        return self._get(address, where, self._limits.max_bytes)
 
     def annotated(self, project: int) -> list[dict[str, Any]]:
         """All tasks of a project with their annotations."""
-        address = urljoin(self.url, f"api/projects/{int(project)}/export?exportType=JSON")
+        address = f"{self.url}api/projects/{int(project)}/export?exportType=JSON"
         found = json.loads(self._get(address, f"project {project}", LARGEST_EXPORT))
         return [task for task in found if isinstance(task, dict)]
-
-    def _is_here(self, where: str) -> bool:
-        parts = urlsplit(where)
-        if not parts.scheme and not parts.netloc:
-            return where.startswith("/") and not where.startswith("//")
-        return (parts.scheme, parts.netloc) == self._origin
 
     def _local(self, name: str, where: str) -> bytes:
         assert self._folder is not None
@@ -88,32 +83,30 @@ class Photos:
 
     def _get(self, address: str, where: str, most: int) -> bytes:
         try:
-            with self._client.stream("GET", address, headers=self._headers()) as answer:
+            with self._client.stream("GET", address) as answer:
                 if answer.status_code != 200:
                     raise ImageError(where, f"Label Studio answers {answer.status_code}: is the token right?")
-                content = b""
+                content = bytearray()
                 for chunk in answer.iter_bytes():
                     content += chunk
                     if len(content) > most:
                         raise ImageError(where, f"has more than the {most:,} bytes allowed.")
-                return content
-        except httpx.HTTPError as error:
+                return bytes(content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ImageError(where, f"cannot be fetched ({type(error).__name__}).") from error
 
-    def _headers(self) -> dict[str, str]:
-        if self._token is None:
-            return {}
-        if (
-            self._token.count(".") != 2
-        ):  # A legacy token; a personal one is a JSON web token, good for short-lived ones.
-            return {"Authorization": f"Token {self._token}"}
+    def _authorization(self) -> str | None:
+        """The header for Label Studio; a personal token is a JSON web token, which is good for short-lived ones."""
+        if self._token is None or self._token.count(".") != 2:
+            return self._token and f"Token {self._token}"
         with self._lock:
             if self._access is None or _expires_soon(self._access):
-                answer = self._client.post(urljoin(self.url, "api/token/refresh"), json={"refresh": self._token})
+                address, sent = f"{self.url}api/token/refresh", {"refresh": self._token}
+                answer = httpx.post(address, json=sent, timeout=SECONDS, follow_redirects=False, trust_env=False)
                 if answer.status_code != 200:
                     raise ImageError(self.url, f"does not accept the token ({answer.status_code}).")
                 self._access = str(answer.json()["access"])
-            return {"Authorization": f"Bearer {self._access}"}
+            return f"Bearer {self._access}"
 
 
 def _expires_soon(token: str) -> bool:
