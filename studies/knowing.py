@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from lpplusplus import LPPlusPlus, ZeroShot
+from lpplusplus.images.answers import Answers
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
-from lpplusplus.images.evaluation import Answers
 from lpplusplus.images.insight import examine, suspicion
 from lpplusplus.images.lesson import Lesson
 from lpplusplus.images.suggesting import choose

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
-from ..deploy.export.none_of_these import FALSE_ALARMS, threshold
-from ..images.answering import nearest
+from ..images.answers import FALSE_ALARMS, Answers, Question, answers, none_threshold
 from ..images.checking import Check
 from ..images.classifier import ImageClassifier
-from ..images.evaluation import Answers
+from ..images.embeddings import Embeddings
 from ..images.insight import Insight
 from ..images.suggesting import Suggestion
-from ..probe.estimator import LPPlusPlus
 from .project import Listing
 
 NEAREST = 4
@@ -100,15 +98,10 @@ def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
     """The answer of a snapshot's classifier for one embedding, (1, D)."""
     if now.model is None:
         return None
-    (chances,) = np.asarray(now.model.predict_proba(rows))
-    order = np.argsort(-chances, kind="stable")
-    answers = tuple((now.labels[i], float(chances[i])) for i in order)
-    none: bool | None = None
-    reasons: tuple[str, ...] = ()
-    if now.classifier is not None:
-        (near,) = nearest(now.classifier, rows, NEAREST)
-        reasons = tuple(now.classifier.support_.paths[row] for row in near)
-        limit = threshold(now.model)
-        if isinstance(now.model, LPPlusPlus) and limit is not None and np.isfinite(limit):
-            none = bool(np.asarray(now.model.none_of_these(rows, FALSE_ALARMS))[0])
-    return Reply(answers, none, reasons)
+    limit = none_threshold(now.model) if now.classifier is not None else None
+    tellable = limit is not None and np.isfinite(limit)
+    question = Question(none=FALSE_ALARMS if tellable else None, nearest=NEAREST if now.classifier is not None else 0)
+    said = answers(now.classifier or now.model, Embeddings(rows[:, None]), question)
+    likeliest = tuple((now.labels[i], float(said.probabilities[0, i])) for i in said.order[0])
+    none = None if said.none is None else bool(said.none[0])
+    return Reply(likeliest, none, tuple(said.nearest[0]) if said.nearest is not None else ())

@@ -11,7 +11,7 @@ from .console import add_row, bar, out, percent, say, show_json, table, tell_ski
 from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, ModelFile, OnError, Opening, Where
 
 if TYPE_CHECKING:
-    from ..images.answering import Question
+    from ..images.answers import Question
 
 LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
 """Endings of files that contain many images. Any other file is taken for an image."""
@@ -79,7 +79,7 @@ def predict(
     if folders and len(images) > 1:
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
     others = _names(other_names, none)
-    from ..images.answering import Question, answers
+    from ..images.answers import Question, answers
     from ..images.parquet.addresses import is_address
 
     question = Question(top, sets, none, tuple(others), nearest)
@@ -90,7 +90,7 @@ def predict(
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
     with bar("Classifying") as clf.progress:
         found = clf.embed(images[0] if single else images)
-        told = answers(clf, found, question)
+        told = answers(clf, found, question).as_dicts(top)
     skipped = tell_skipped(found.skipped)
     if as_json:
         show_json({"predictions": told, "skipped": skipped})

@@ -10,10 +10,9 @@ from typing import Any
 
 from .._core.files import canonical_json
 from .._core.progress import Progress
-from ..images.answering import Question, answers
+from ..images.answers import Question, answers, check_question
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings, Origin
-from ..images.inputs import refuse_another
 from ..images.parquet.columns import KEY, VERSION, text
 from .embed import embedded, limit_threads
 from .output import Output, PartReceipt, absolute
@@ -83,8 +82,7 @@ def predict_on_ray(
         content = file.read()
     work = Answering(content, question, encoder, allow_network, slots.cpus)
     clf = _classifier(work)
-    if question.sets is not None or question.none is not None:
-        clf._doubting("predict_set" if question.none is None else "none_of_these")  # Raise here, not on a worker.
+    check_question(clf, question)  # Raise here, not on a worker.
     listed = plan(source, labels=False)
     about = {"model": hashlib.sha256(content).hexdigest(), "question": asdict(question)}
     key = hashlib.sha256(canonical_json(about, compact=True).encode()).hexdigest()
@@ -99,13 +97,12 @@ def answer_part(work: Answering, output: Output, part: WorkPart, number: int) ->
     clf = _classifier(work)
     opened = part.open()
     if isinstance(opened, Embeddings):
-        refuse_another(clf.origin_, opened.origin, "this classifier", "this Parquet data set")
         found = opened
     else:
         encoder = clf.open_encoder()
         found = embedded(part, encoder, Origin.of(encoder))
     skipped = tuple((str(one.path), one.reason) for one in found.skipped)
-    told = answers(clf, found, work.question) if len(found) else []
+    told = answers(clf, found, work.question).as_dicts(work.question.top) if len(found) else []
     rows = output.write(number, _table(told, work.question, output.about_part(number, part, skipped)))
     return PartReceipt(rows, frozenset(), skipped, time.perf_counter() - start)
 

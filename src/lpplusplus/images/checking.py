@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 from .._core.base import FewShotClassifier
 from ..probe.held_out import BEHIND, what_is_lacking
+from .answers import Answers
 from .embeddings import Embeddings
-from .evaluation import Answers
 from .insight import FOLDS, Insight, Twins, asked, folds_of, look_alikes
 from .lesson import Lesson
 from .sources import sample_shots

@@ -17,11 +17,11 @@ from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
+from .answers import Answers, Question, answers, check_question
 from .checking import Check, check
-from .doubts import Doubting
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
-from .evaluation import Answers, Scores
+from .evaluation import Scores
 from .growing import Growing
 from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
@@ -34,7 +34,7 @@ from .suggesting import Suggestion, suggestions
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 
-class ImageClassifier(Doubting, Growing, Sharing):
+class ImageClassifier(Growing, Sharing):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -250,17 +250,17 @@ class ImageClassifier(Doubting, Growing, Sharing):
         count
             How many.
         """
-        found = images if isinstance(images, Embeddings) else self.embed(images)
-        fresh = found.without(self._seen)
-        if not len(fresh):
+        said = answers(self, images if isinstance(images, Embeddings) else self.embed(images))
+        fresh = [row for row, digest in enumerate(said.images.digests()) if digest not in self._seen]
+        if not fresh:
             return []
         labels = [str(label) for label in self.classes_.tolist()]
-        rows, there = np.empty((0, fresh.X.shape[2]), np.float32), np.empty(0, np.intp)
+        rows, there = np.empty((0, said.images.X.shape[2]), np.float32), np.empty(0, np.intp)
         if hasattr(self, "support_"):
             assert self.support_.labels is not None
             rows = self.support_.rows
             there = np.array([labels.index(label) for label in self.support_.labels.tolist()], np.intp)
-        return suggestions(fresh, self.probabilities(fresh), labels, rows, there, count)
+        return suggestions(said.images.subset(fresh), said.probabilities[fresh], labels, rows, there, count)
 
     def report(
         self,
@@ -288,8 +288,8 @@ class ImageClassifier(Doubting, Growing, Sharing):
 
         self._check_fitted()
         if source is not None:
-            answers = self.answers(source, y)
-            page = evaluation_page(self, answers, answers.scores(self.trained_on(answers.images)), progress)
+            said = self.answers(source, y)
+            page = evaluation_page(self, said, said.scores(self.trained_on(said.images)), progress)
         else:
             self._look_once(progress)
             page = training_page(self, self.insight_, self.held_out_, progress)
@@ -310,6 +310,39 @@ class ImageClassifier(Doubting, Growing, Sharing):
     def predict_proba(self, images: Any) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
         return self.probabilities(self._answerable(images))
+
+    def predict_set(self, images: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """A set of classes for each image, (n, K) booleans in the order of `classes_`.
+
+        The right class is in the set with probability `coverage`. Images as in `predict`, or what `embed` returned. See
+        `LPPlusPlus.predict_set`; it needs two images per class or validation images.
+        """
+        said = self._asked(images, Question(sets=coverage)).sets
+        assert said is not None
+        return said
+
+    def none_of_these(
+        self, images: Any, false_alarms: float = 0.05, *, other_names: Sequence[str] = ()
+    ) -> NDArray[np.bool_]:
+        """Whether an image shows none of the classes, (n,).
+
+        Parameters
+        ----------
+        images
+            As in `predict`, or what `embed` returned.
+        false_alarms
+            The fraction of images of the classes that may be rejected.
+        other_names
+            Names of other things that may be on the images.
+        """
+        said = self._asked(images, Question(none=false_alarms, other_names=tuple(other_names))).none
+        assert said is not None
+        return said
+
+    def _asked(self, images: Any, question: Question) -> Answers:
+        self._check_fitted()
+        check_question(self, question)
+        return answers(self, self._answerable(images), question)
 
     def _answerable(self, images: Any) -> Embeddings:
         """Embeddings of those images that can be read, with a warning about the others."""
@@ -349,15 +382,15 @@ class ImageClassifier(Doubting, Growing, Sharing):
     def probabilities(self, found: Embeddings) -> NDArray[Any]:
         """Probability of each class, (n, K), for images that are embedded already."""
         self._check_fitted()
-        return np.asarray(self.classifier_.predict_proba(found.rows))
+        return answers(self, found).probabilities
 
     def evaluate(self, source: Any, y: Any = None) -> Scores:
         """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels.
 
         `trained_on` of the result is the number of these images that the classifier was trained on.
         """
-        answers = self.answers(source, y)
-        return answers.scores(self.trained_on(answers.images))
+        said = self.answers(source, y)
+        return said.scores(self.trained_on(said.images))
 
     def trained_on(self, found: Embeddings) -> int:
         """How many of these images it was trained on; 0 for a file of a version that did not keep this."""
@@ -377,7 +410,7 @@ class ImageClassifier(Doubting, Growing, Sharing):
                 f"this classifier does not know {listed([shown(one) for one in unknown])} (such as {example}); it "
                 f"knows {listed(known)}. Leave these images out, or name the class as it does."
             )
-        return Answers(found, self.probabilities(found), known)
+        return answers(self, found)
 
     def save(self, path: str | os.PathLike[str], *, support: bool = True) -> None:
         """Write the classifier to one file, with what identifies its encoder; atomically.

@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
-if TYPE_CHECKING:
-    from .embeddings import Embeddings
-
 BINS = 10
 """Bins of confidence that calibration is measured in."""
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What a classifier said of labelled images that it had not seen.
-
-    Attributes
-    ----------
-    images : Embeddings
-        The images and their labels.
-    probabilities : (n, K) array
-        Of each class, in the order of `classes`.
-    classes : list of str
-        Labels.
-    """
-
-    images: Embeddings
-    probabilities: NDArray[Any]
-    classes: list[str]
-
-    @property
-    def truth(self) -> NDArray[np.intp]:
-        """Position in `classes` of each image's label."""
-        assert self.images.labels is not None
-        position = {label: i for i, label in enumerate(self.classes)}
-        return np.array([position[label] for label in self.images.labels.tolist()], np.intp)
-
-    @property
-    def right(self) -> NDArray[np.bool_]:
-        """Whether the likeliest class is the label, of each image."""
-        return np.asarray(self.probabilities.argmax(axis=1) == self.truth)
-
-    def scores(self, trained_on: int = 0) -> Scores:
-        """Accuracy and all the rest."""
-        return replace(evaluate(self.probabilities, self.truth, self.classes), trained_on=trained_on)
 
 
 @dataclass(frozen=True)

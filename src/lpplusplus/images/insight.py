@@ -15,8 +15,9 @@ from .._core.folds import assign_folds, can_be_held_out
 from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
+from .answers import Answers
 from .embeddings import Embeddings
-from .evaluation import Answers, wilson
+from .evaluation import wilson
 
 FOLDS = 4
 """Folds of the cross-validation where there is no validation data."""

@@ -8,13 +8,14 @@ import numpy as np
 
 from ..._core import backend
 from ..._core.base import FewShotClassifier
+from ...images.answers import none_threshold
 from ...methods.cache.classifier import CacheClassifier
 from ...methods.clip_adapter import ClipAdapter
 from ...methods.linear_adapter import LinearAdapter
 from ...methods.plot import PLOT
 from ...methods.prompt_learning.prompt_learner import PromptLearner
 from .graph import Graph
-from .none_of_these import add_none_of_these, threshold
+from .none_of_these import add_none_of_these
 
 if TYPE_CHECKING:
     import onnx
@@ -34,7 +35,7 @@ def head_model(model: FewShotClassifier, opset: int, ir_version: int, dtype: Any
     z = _logits(g, model, x)
     g("Cast", g("Softmax", z, axis=1), to=FLOAT, result="probabilities")
     g.output("probabilities", np.float32, ("n", len(model.classes_)))
-    limit = threshold(model)
+    limit = none_threshold(model)
     if limit is not None:
         scaled = _ready(g, model, x)
         add_none_of_these(g, model, _unit(g, scaled) if model.normalize else scaled, z, limit)

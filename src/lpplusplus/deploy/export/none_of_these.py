@@ -7,21 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import backend
-from ..._core.base import FewShotClassifier
-from ...probe.estimator import LPPlusPlus
-from ...probe.none_of_these import familiarity, lowest_familiarity
 from .graph import Graph
-
-FALSE_ALARMS = 0.05
-"""The fraction of images of the classes that the output `none_of_these` may reject."""
-
-
-def threshold(model: FewShotClassifier) -> float | None:
-    """The familiarity below which an image is none of the classes; None if the classifier has no such score."""
-    if not isinstance(model, LPPlusPlus) or model.held_out_evidence_ is None:
-        return None
-    held_out = backend.to_numpy(model.held_out_evidence_)
-    return lowest_familiarity(backend.to_numpy(familiarity(held_out, held_out)), FALSE_ALARMS)
 
 
 def add_none_of_these(g: Graph, model: Any, f: str, logits: str, limit: float) -> None:

@@ -18,10 +18,10 @@ from ..._core.files import atomic_write
 from ..._core.progress import Progress
 from ...encoders import Encoder
 from ...encoders.onnx import runtime
+from ...images.answers import FALSE_ALARMS, none_threshold
 from ...images.classifier import ImageClassifier
 from .graph import IR_VERSION, OPSET
 from .head import ExportError, head_model
-from .none_of_these import FALSE_ALARMS, threshold
 from .pixels import pixels_model
 from .tower import image_tower, in_eight_bits
 
@@ -145,7 +145,7 @@ def _metadata(method: FewShotClassifier, images: ImageClassifier | None) -> dict
         "method": type(method).__name__,
         "made_by": f"lpplusplus {__version__}",
     }
-    limit = threshold(method)
+    limit = none_threshold(method)
     if limit is not None and np.isfinite(limit):
         about["none_of_these"] = {"false_alarms": FALSE_ALARMS, "below": limit}
     if images is not None:

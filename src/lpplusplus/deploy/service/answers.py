@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ...images.answering import Question
+from ...images.answers import Question
 from .errors import Refusal
 from .shelf import Model
 

@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ... import __version__
 from ..._core.threads import WORTH_A_THREAD
 from ...encoders.pixels.decoding import Limits
-from ...images.answering import Question
+from ...images.answers import Question
 from .answers import Predictions, answer
 from .batcher import Batcher
 from .errors import Refusal, add_handlers, failures

@@ -14,8 +14,9 @@ from ... import __version__
 from ..._core.progress import Progress
 from ..._core.text import plain
 from .. import words
+from ..answers import Answers
 from ..embeddings import Embeddings
-from ..evaluation import Answers, Scores
+from ..evaluation import Scores
 from ..insight import Insight, folds_of
 from ..learning_curve import BOTH, EXAMPLES, NAMES, held_out_curve
 from .thumbnails import thumbnail

@@ -1,0 +1,181 @@
+"""From a classifier and embeddings to answers, the only way there is: for Python, `lpp`, the service and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import backend
+from .._core.base import FewShotClassifier
+from ..encoders.class_text import class_texts
+from ..probe.estimator import LPPlusPlus
+from ..probe.none_of_these import familiarity, lowest_familiarity
+from .embeddings import Embeddings
+from .errors import SourceError
+from .evaluation import Scores, evaluate
+from .inputs import refuse_another
+
+if TYPE_CHECKING:
+    from .classifier import ImageClassifier
+
+FALSE_ALARMS = 0.05
+"""The fraction of images of the classes that "none of these" may reject, where nobody says another."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a classifier.
+
+    Attributes
+    ----------
+    top
+        How many of the likeliest classes to give.
+    sets
+        Also give prediction sets with this coverage: how often the right class is in the set.
+    none
+        Also say whether an image shows none of the classes; this fraction of class members may be rejected by mistake.
+    other_names
+        Names of other things, to help `none`.
+    nearest
+        Also give this many training images that are most similar.
+    """
+
+    top: int = 1
+    sets: float | None = None
+    none: float | None = None
+    other_names: Sequence[str] = ()
+    nearest: int = 0
+
+
+PROBABILITIES = Question()
+"""Nothing but these is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a classifier says of images.
+
+    Attributes
+    ----------
+    images : Embeddings
+        The images, with their labels if these are known.
+    probabilities : (n, K) array
+        Of each class, in the order of `classes`.
+    classes : list of str
+        Labels.
+    sets : (n, K) booleans or None
+        The prediction set of each image, if asked for.
+    none : (n,) booleans or None
+        Whether it shows none of the classes, if asked for.
+    nearest : list of lists of str or None
+        The paths of the most similar training images, the most similar first, if asked for.
+    """
+
+    images: Embeddings
+    probabilities: NDArray[Any]
+    classes: list[str]
+    sets: NDArray[np.bool_] | None = None
+    none: NDArray[np.bool_] | None = None
+    nearest: list[list[str]] | None = None
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """(n, K) Positions of the classes, the likeliest first."""
+        return (-self.probabilities).argsort(axis=1, kind="stable")
+
+    @property
+    def truth(self) -> NDArray[np.intp]:
+        """Position in `classes` of each image's label."""
+        assert self.images.labels is not None
+        position = {label: i for i, label in enumerate(self.classes)}
+        return np.array([position[label] for label in self.images.labels.tolist()], np.intp)
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether the likeliest class is the label, of each image."""
+        return np.asarray(self.probabilities.argmax(axis=1) == self.truth)
+
+    def scores(self, trained_on: int = 0) -> Scores:
+        """Accuracy and all the rest."""
+        return replace(evaluate(self.probabilities, self.truth, self.classes), trained_on=trained_on)
+
+    def as_dicts(self, top: int = 1) -> list[dict[str, Any]]:
+        """For each image its path, its `top` labels with probabilities; if asked, `set`, `none_of_these`, `nearest`."""
+        order = self.order
+        told: list[dict[str, Any]] = [
+            {"path": path, "top": [{"label": self.classes[k], "probability": float(row[k])} for k in best[:top]]}
+            for path, row, best in zip(self.images.paths, self.probabilities, order, strict=True)
+        ]
+        for i, answer in enumerate(told):
+            if self.sets is not None:
+                answer["set"] = [self.classes[k] for k in order[i] if self.sets[i, k]]
+            if self.none is not None:
+                answer["none_of_these"] = bool(self.none[i])
+            if self.nearest is not None:
+                answer["nearest"] = self.nearest[i]
+        return told
+
+
+def answers(
+    classifier: ImageClassifier | FewShotClassifier, images: Embeddings, question: Question = PROBABILITIES
+) -> Answers:
+    """What a classifier says of images that are embedded; another encoder's embeddings are refused.
+
+    A bare method answers too, but it knows no encoder and no photos: `other_names` and `nearest` need an
+    `ImageClassifier`.
+    """
+    check_question(classifier, question)
+    method = method_of(classifier)
+    refuse_another(getattr(classifier, "origin_", None), images.origin, "this classifier", "these embeddings")
+    rows = images.rows
+    sets = none = nearest = None
+    if question.sets is not None:
+        sets = np.asarray(method.predict_set(rows, question.sets))
+    if question.none is not None:
+        text = None
+        if question.other_names:
+            text = class_texts(classifier.open_encoder(), list(question.other_names), classifier._prompts)
+        none = np.asarray(method.none_of_these(rows, question.none, other_text=text))
+    if question.nearest:
+        nearest = _nearest(classifier.support_, rows, question.nearest)
+    labels = [str(label) for label in method.classes_.tolist()]
+    return Answers(images, np.asarray(method.predict_proba(rows)), labels, sets, none, nearest)
+
+
+def check_question(classifier: ImageClassifier | FewShotClassifier, question: Question) -> None:
+    """Refuse what this classifier cannot answer, before anything is embedded."""
+    method = method_of(classifier)
+    for name, asked in (("predict_set", question.sets), ("none_of_these", question.none)):
+        if asked is not None and not isinstance(method, LPPlusPlus):
+            raise SourceError(
+                f"{name} is for LPPlusPlus, and this classifier is a {type(method).__name__}: train with "
+                f"method=LPPlusPlus()."
+            )
+    if question.nearest and not hasattr(classifier, "support_"):
+        raise SourceError("this classifier was saved without the embeddings of its training images.")
+
+
+def method_of(classifier: ImageClassifier | FewShotClassifier) -> Any:
+    """The fitted method."""
+    return classifier if isinstance(classifier, FewShotClassifier) else classifier.classifier_
+
+
+def none_threshold(method: FewShotClassifier, false_alarms: float = FALSE_ALARMS) -> float | None:
+    """The familiarity below which an image is none of the classes; None if the method has no such score.
+
+    It is -inf where there are too few photos to reject any.
+    """
+    if not isinstance(method, LPPlusPlus) or method.held_out_evidence_ is None:
+        return None
+    evidence = backend.to_numpy(method.held_out_evidence_)
+    return lowest_familiarity(backend.to_numpy(familiarity(evidence, evidence)), false_alarms)
+
+
+def _nearest(support: Embeddings, rows: NDArray[Any], count: int) -> list[list[str]]:
+    likeness = np.asarray(backend.unit_rows(rows)) @ np.asarray(backend.unit_rows(support.rows)).T
+    closest = [np.argsort(-row, kind="stable")[:count].tolist() for row in likeness]
+    return [[support.paths[row] for row in best] for best in closest]
