@@ -33,7 +33,7 @@ def trained(photos):
         lambda clf, images: clf.report(None, images),
         lambda clf, images: answers(clf, images, Question(top=2, nearest=1)),
     ],
-    ids="predict predict_proba probabilities predict_set none_of_these evaluate suggest report answers".split(),
+    ids=["predict", "proba", "probabilities", "set", "none", "evaluate", "suggest", "report", "answers"],
 )
 def test_embeddings_of_another_encoder_are_refused_by_all(trained, photos, ask):
     """As `embed` refuses them: numbers of another encoder mean something else, and the answers would be noise."""
@@ -71,6 +71,6 @@ def test_what_a_method_cannot_say(trained, photos):
     images, names = trained.embed(photos), trained.class_text_
     with pytest.raises(SourceError, match="predict_set is for LPPlusPlus"):
         answers(ZeroShot().fit(text=names, classes=trained.classes_), images, Question(sets=0.9))
+    one_each = LPPlusPlus().fit(images.rows[::4], ["dunnock", "robin", "wren"])
     with pytest.raises(ValueError, match="held out"):
-        one_each = LPPlusPlus().fit(images.rows[::4], ["dunnock", "robin", "wren"])
         answers(one_each, images, Question(none=0.1))
