@@ -28,7 +28,7 @@ TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
 @contextmanager
-def label_studio(annotated=()):
+def label_studio(annotated=(), while_exporting=lambda: None):
     """As much of Label Studio as the backend asks: files, with a token, and a project's export."""
     asked = []
 
@@ -40,6 +40,8 @@ def label_studio(annotated=()):
                 status = 401
             elif self.path.startswith("/data/upload/"):
                 content = encoded(toy_image(int(self.path.rpartition("/")[2].partition(".")[0])), "PNG")
+            elif "/export" in self.path:
+                while_exporting()
             elif self.path.startswith("/data/away"):
                 status = 302
             self.send_response(status)
@@ -137,6 +139,48 @@ def test_after_a_start_it_asks_for_what_was_annotated_before(tmp_path):
         client.learner.wait()
         assert client.get("/health").json()["version"] == "2 annotations"
         assert ("/api/projects/12/export?exportType=JSON", f"Token {TOKEN}") in asked
+
+
+def test_what_is_annotated_during_a_slow_export_is_kept(tmp_path):
+    """The export says what was there when it began; meanwhile one annotation came, one changed, and one was deleted."""
+    earlier = [
+        {"data": one["task"]["data"], "annotations": [one["annotation"]]}
+        for one in (annotation(7, 1, "robin"), annotation(8, 2, "reed_warbler"), annotation(9, 3, "robin"))
+    ]
+
+    def meanwhile():
+        for sent in (
+            annotation(50, 4, "reed_warbler"),
+            annotation(7, 1, "reed_warbler", "ANNOTATION_UPDATED"),
+            {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 8}]},
+        ):
+            assert clients[0].post("/webhook", json=sent).status_code == 201
+
+    with label_studio(earlier, meanwhile) as (url, _), backend(url, tmp_path / "birds.lpp") as client:
+        clients = [client]
+        assert client.post("/setup", json={"project": "12.5", "schema": CONFIG}).status_code == 200
+        client.learner.wait()
+        assert client.get("/health").json()["version"] == "3 annotations"
+        assert chosen(client.post("/predict", json=tasks(1, 3, 4))) == ["reed_warbler", "robin", "reed_warbler"]
+
+
+def test_images_with_an_annotation_stay_in_memory(tmp_path, monkeypatch):
+    """Others are dropped for them, the oldest first, and fetched again when they are asked for."""
+    monkeypatch.setattr("lpplusplus.deploy.label_studio.learner.MOST_KEPT", 5)
+    with label_studio() as (url, asked), backend(url, tmp_path / "birds.lpp") as client:
+        for number in range(4):
+            client.post("/webhook", json=annotation(number, number, "robin" if number % 2 else "reed_warbler"))
+        client.learner.wait()
+        client.post("/predict", json=tasks(*range(10, 20)))
+        client.post("/webhook", json=annotation(4, 19, "robin"))
+        client.learner.wait()
+        assert client.get("/health").json()["version"] == "5 annotations"
+        client.post("/predict", json=tasks(*range(10)))
+        for again in (10, 11, 0, 1, 2, 3, 19):
+            client.post("/predict", json=tasks(again))
+        fetched = [int(path.rpartition("/")[2].partition(".")[0]) for path, _ in asked if "upload" in path]
+    assert [fetched.count(number) for number in (0, 1, 2, 3, 19)] == [1] * 5
+    assert fetched.count(10) == fetched.count(11) == 2
 
 
 def test_images_come_from_where_the_user_said_and_from_nowhere_else(tmp_path):

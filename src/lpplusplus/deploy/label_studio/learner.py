@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ from ...encoders.pixels.decoding import ImageError, Limits, decode, quiet_pillow
 from ...images.classifier import ImageClassifier
 from ...images.embeddings import Embeddings, Origin
 from ...methods.zero_shot import ZeroShot
+from ..latest_worker import LatestWorker
 from .config import LabelConfig
 from .photos import Photos
 
 log = logging.getLogger(__name__)
 MOST_KEPT = 100_000
 """Embeddings kept in memory; beyond, the oldest without an annotation are dropped, and computed again if needed."""
+Annotations = dict[int, tuple[str, str]]
+"""Place of the image and label, by the annotation's number."""
 
 
 class AnnotationLearner:
@@ -46,13 +49,13 @@ class AnnotationLearner:
     def __init__(self, encoder: Encoder, template: str, photos: Photos, output: Path, limits: Limits) -> None:
         self._encoder, self._template, self._photos = encoder, template, photos
         self._output, self._limits = output, limits
-        self._rows: OrderedDict[str, tuple[NDArray[np.float32], bytes]] = OrderedDict()
-        self._annotations: dict[int, tuple[str, str]] = {}
-        """Place of the image and label, by the annotation's number."""
+        self._rows: dict[str, tuple[NDArray[np.float32], bytes]] = {}
+        self._annotations: Annotations = {}
+        self._meanwhile: dict[int, tuple[str, str] | None] = {}
+        """What was annotated, and removed, since the export that is under way was asked for."""
         self._reading, self._configuring = threading.Lock(), threading.Lock()
-        self._changed = threading.Condition()
-        self._wanted = self._done = 0
-        self._stopping = False
+        self._annotating, self._exporting = threading.Lock(), threading.Lock()
+        self._worker = LatestWorker(self._fit, name="lpplusplus-fit", on_error=self._not_fitted)
         self.config: LabelConfig | None = None
         self.model: FewShotClassifier | None = None
         self.version = "names"
@@ -61,17 +64,12 @@ class AnnotationLearner:
     def __enter__(self) -> AnnotationLearner:
         self._exit = ExitStack()
         self._exit.enter_context(quiet_pillow())
-        self._thread = threading.Thread(target=self._fit_for_ever, name="lpplusplus-fit", daemon=True)
-        self._thread.start()
+        self._exit.callback(self._photos.close)
+        self._exit.enter_context(self._worker)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        self._thread.join()
         self._exit.close()
-        self._photos.close()
 
     def configure(self, text: Any) -> LabelConfig:
         """Use a project's labelling configuration. If its classes are new, fit again."""
@@ -81,36 +79,29 @@ class AnnotationLearner:
                 self.config = config
                 names = class_texts(self._encoder, _names(config), [self._template])
                 self.model, self.version = ZeroShot().fit(text=names, classes=list(config.labels)), "names"
-                self._want()
+                self._worker.want(config)
         return config
 
     def annotate(self, number: int, where: Any, label: str | None) -> None:
         """Add an annotation, or remove it if `label` is None; then fit."""
-        if label is None:
-            self._annotations.pop(number, None)
-        else:
-            self._annotations[number] = (str(where), label)
-        self._want()
+        self._annotate({number: None if label is None else (str(where), label)})
 
     def forget(self, numbers: list[int]) -> None:
         """Drop annotations that were deleted."""
-        for number in numbers:
-            self._annotations.pop(number, None)
-        self._want()
+        self._annotate(dict.fromkeys(numbers))
 
     def catch_up(self, project: int) -> None:
         """Get all annotations from Label Studio: after a start, the backend has none."""
         config = self.config
         if config is None or not self._photos.has_token:
             return
-        found = {}
-        for task in self._photos.annotated(project):
-            for annotation in task.get("annotations", ()):
-                label = config.label_of(annotation.get("result"))
-                if label is not None and not annotation.get("was_cancelled"):
-                    found[int(annotation["id"])] = (str(task.get("data", {}).get(config.field)), label)
-        self._annotations = found
-        self._want()
+        with self._exporting:
+            with self._annotating:
+                self._meanwhile = {}
+            exported = dict(_annotations(self._photos.annotated(project), config))
+            with self._annotating:  # What came while the export was made is newer.
+                self._annotations = _updated(exported, self._meanwhile)
+        self._learn()
 
     def predict(self, places: list[Any]) -> list[tuple[str, float] | None]:
         """Label and probability for each image; None for an image that cannot be read (the log says why)."""
@@ -130,45 +121,38 @@ class AnnotationLearner:
 
     def wait(self) -> None:
         """Wait until all annotations are learned."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._done == self._wanted or self._stopping)
+        self._worker.wait()
 
-    def _want(self) -> None:
-        with self._changed:
-            self._wanted += 1
-            self._changed.notify_all()
+    def _annotate(self, changes: dict[int, tuple[str, str] | None]) -> None:
+        with self._annotating:
+            self._annotations = _updated(self._annotations, changes)
+            if self._exporting.locked():
+                self._meanwhile |= changes
+        self._learn()
 
-    def _fit_for_ever(self) -> None:
-        """In a separate thread: one fit learns all annotations that came during the last fit."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._done < self._wanted or self._stopping)
-                if self._stopping:
-                    return
-                wanted = self._wanted
-            try:
-                self._fit()
-            except Exception as error:  # The classifier before it still answers.
-                self.problem = " ".join(str(error).split())
-                log.error("not fitted: %s", self.problem)
-            with self._changed:
-                self._done = wanted
-                self._changed.notify_all()
+    def _learn(self) -> None:
+        if self.config is not None:
+            self._worker.want(self.config)
 
-    def _fit(self) -> None:
-        config, rows, labels, places, digests = self.config, [], [], [], []
-        for where, label in list(self._annotations.values()):
+    def _not_fitted(self, _: LabelConfig, problem: str) -> None:
+        self.problem = problem  # The classifier before it still answers.
+
+    def _fit(self, config: LabelConfig, _: Callable[[], None]) -> None:
+        """On the worker's thread: one fit learns all annotations that came during the last fit."""
+        rows, labels, places, digests = [], [], [], []
+        for where, label in self._annotations.values():
+            if label not in config.labels:
+                continue
             try:
                 row, digest = self._row(where)
             except ImageError as error:
                 log.warning("%s", error)
                 continue
-            if config is not None and label in config.labels:
-                rows.append(row)
-                labels.append(label)
-                places.append(where)
-                digests.append(digest)
-        if config is None or not rows:
+            rows.append(row)
+            labels.append(label)
+            places.append(where)
+            digests.append(digest)
+        if not rows:
             return
         support = Embeddings(
             np.stack(rows)[:, None],
@@ -191,9 +175,25 @@ class AnnotationLearner:
                 content = self._photos.read(where)
                 row = self._encoder.encode_images([decode(content, where, self._limits)])[0]
                 self._rows[where] = row, hashlib.sha256(content).digest()
-                while len(self._rows) > MOST_KEPT:
-                    self._rows.popitem(last=False)
+                if len(self._rows) > MOST_KEPT:
+                    needed = {annotated for annotated, _ in self._annotations.values()} | {where}
+                    for old in [old for old in self._rows if old not in needed][: 1 + MOST_KEPT // 100]:
+                        del self._rows[old]
             return self._rows[where]
+
+
+def _updated(annotations: Annotations, changes: dict[int, tuple[str, str] | None]) -> Annotations:
+    """New annotations by number, without those that are now None."""
+    return {number: said for number, said in (annotations | changes).items() if said is not None}
+
+
+def _annotations(tasks: list[dict[str, Any]], config: LabelConfig) -> Iterator[tuple[int, tuple[str, str]]]:
+    """What an export says."""
+    for task in tasks:
+        for annotation in task.get("annotations", ()):
+            label = config.label_of(annotation.get("result"))
+            if label is not None and not annotation.get("was_cancelled"):
+                yield int(annotation["id"]), (str((task.get("data") or {}).get(config.field)), label)
 
 
 def _names(config: LabelConfig) -> tuple[str, ...]:
