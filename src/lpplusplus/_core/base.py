@@ -34,6 +34,10 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     `_logits` needs. It defines `_count_parameters` if its trained parameters differ from a linear probe's. Everything
     else is inherited: checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
 
+    `_fit_task` also sets `chosen_`: each thing that it chose among several values and the data that decided, such as
+    `{"alpha": "validation"}`, or `{}` if there was nothing to choose. The benchmark's tables show it; there, a method
+    that leaves it out is "not recorded".
+
     A method is a dataclass whose fields are its parameters. The allowed values of a field are part of its annotation,
     such as `epochs: Annotated[int, number(0, whole=True)] = 20`, and are checked in `fit`. Class attributes declare
     what a file keeps (`fitted_arrays`, `fitted_scalars`, `index_arrays`) and what the method needs (`needs_torch`,
@@ -54,6 +58,8 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     intercept_: Array
     text_: Array | None
     metadata_: dict[str, Any]
+    chosen_: dict[str, str] | None
+    """What the last fit chose among several values, and on which data; None if the method does not say."""
     given_: Given
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -100,6 +106,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             self._check_parameters()
             given = whole(X, **given)
             task = self._weighed(self._check_task(X, y, **given), sample_weight)
+            self.chosen_ = None  # Not of the previous fit.
             self._fit_task(task)
             for before in ("metadata_", "given_"):  # They belong to the previous fit.
                 self.__dict__.pop(before, None)

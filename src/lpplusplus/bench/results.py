@@ -26,6 +26,10 @@ from .cell import Cell
 
 FORMAT = 1
 FILE = "results.sqlite"
+NOT_RECORDED = "not recorded"
+"""Selection of a method that does not say what it chose."""
+UNSURE = "nothing to choose"
+"""What rows written before said of every method without an update, an epoch or a C, rightly or not."""
 STALE_SECONDS = 60.0
 """A claim ends when its owner has not renewed it for this time."""
 _YEAR_9999 = 253_370_764_800
@@ -63,7 +67,7 @@ class Row:
     peak_mib: float | None = None
     """Peak memory of the fit, minus what was in use before; None if the system does not tell."""
     selection: str = ""
-    """What the method selected and how, such as "update by validation"."""
+    """What the method chose and on which data, such as "update by validation", or that it does not say."""
     chosen: float | None = None
     """The selected update, epoch or C."""
     parameter_count: int | None = None

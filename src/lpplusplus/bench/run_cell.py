@@ -26,7 +26,7 @@ from .draws import Draw
 from .estimators import DIGITS, find, make
 from .foreign import accepted, chances
 from .memory import PeakMemory
-from .results import Row
+from .results import NOT_RECORDED, Row
 from .time_limit import time_limit
 
 CODE = "code of lpplusplus"
@@ -84,7 +84,6 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
     validated = "X_val" in offered
-    selection, chosen = selection_of(model, validated)
     return {
         "accuracy": found.accuracy,
         "calibration_error": found.calibration_error,
@@ -92,8 +91,8 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
         "predict_seconds": predict_seconds,
         "encode_seconds": data.encode_seconds,
         "peak_mib": memory.mib,
-        "selection": selection,
-        "chosen": chosen,
+        "selection": selection_of(model),
+        "chosen": kept_step(model),
         "parameter_count": getattr(model, "parameter_count_", None),
         "black_box": black_box,
         "support_images": len(support),
@@ -173,13 +172,28 @@ def needs_places(cell: Cell) -> bool:
     return bool(getattr(find(cell.estimator), "needs_places", False))
 
 
-def selection_of(model: BaseEstimator, validated: bool) -> tuple[str, float | None]:
-    """What a fitted model selected, such as an update, an epoch or a C, and how."""
-    given = "validation" if validated else "no validation"
-    for attribute, what in (("n_updates_", "update"), ("epoch_", "epoch"), ("C_", "C")):
-        if hasattr(model, attribute):
-            return f"{what} by {getattr(model, 'selection_', given)}", float(getattr(model, attribute))
-    return "nothing to choose", None
+def selection_of(model: BaseEstimator) -> str:
+    """What a fitted model says that it chose, and on which data; a model that does not say is never assumed to be fair.
+
+    >>> from types import SimpleNamespace
+    >>> selection_of(SimpleNamespace(chosen_={"alpha": "validation", "beta": "validation"}))
+    'alpha, beta by validation'
+    >>> selection_of(SimpleNamespace(chosen_={})), selection_of(SimpleNamespace())
+    ('nothing chosen', 'not recorded')
+    """
+    chosen = getattr(model, "chosen_", None)
+    if not isinstance(chosen, dict):
+        return NOT_RECORDED
+    data: dict[str, list[str]] = {}
+    for what, decided in chosen.items():
+        data.setdefault(str(decided), []).append(str(what))
+    return "; ".join(f"{', '.join(names)} by {decided}" for decided, names in data.items()) or "nothing chosen"
+
+
+def kept_step(model: BaseEstimator) -> float | None:
+    """The update, epoch or C of the fitted model."""
+    found = (getattr(model, name, None) for name in ("n_updates_", "epoch_", "C_"))
+    return next((float(value) for value in found if value is not None), None)
 
 
 @cache

@@ -14,7 +14,7 @@ from .._core.softmax import softmax
 from .._core.task import Task
 from ._text_based import TextBased
 from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import finetune
+from .training.finetune import epoch_by, finetune
 from .training.schedule import Schedule, cosine_by_epoch
 
 WARM_UP = 1e-5
@@ -111,6 +111,7 @@ class CLAP(TextBased):
             progress=self.progress,
             backward=backward,
         )
+        self.chosen_ = epoch_by(task)
         self.coef_ = scale * backend.unit_rows(backend.like(weights.detach(), task.X))
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
 

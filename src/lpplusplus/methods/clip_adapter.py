@@ -13,7 +13,7 @@ from .._core.seeds import generator
 from .._core.task import Task
 from ._text_based import TextBased
 from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import finetune
+from .training.finetune import epoch_by, finetune
 from .training.schedule import Schedule, cosine, epochs_by_shots
 
 REDUCTION = 4
@@ -136,6 +136,7 @@ class ClipAdapter(TextBased):
             history=self.history_,
             progress=self.progress,
         )
+        self.chosen_ = epoch_by(task)
         self.down_, self.up_ = (backend.like(layer.detach(), task.X) for layer in layers)
 
     def _schedule(self, task: Task) -> Schedule:

@@ -116,6 +116,15 @@ class CrossModalProbe(TextBased):
                     self.progress(done + iteration, self.iterations * len(batch_sizes))
             done += self.iterations
         self.iteration_, (self.batch_size_, self.learning_rate_, self.weight_decay_) = best.iteration, best.setting
+        self.chosen_ = {}
+        if task.X_val is not None:
+            lists = {
+                "batch size": batch_sizes,
+                "learning rate": self.learning_rates,
+                "weight decay": self.weight_decays,
+            }
+            searched = [name for name, values in lists.items() if len(values) > 1]
+            self.chosen_ = dict.fromkeys(["iteration", *searched], "validation")
         self.coef_ = float(self.logit_scale) * best.weights
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
 

@@ -90,20 +90,24 @@ class GDA(TextBased):
         linear = [one.linear() for one in candidates]
         alphas = ALPHAS if self.alpha is None else (float(self.alpha),)
         settings = [(i, alpha) for i in range(len(candidates)) for alpha in alphas]
-        chosen = settings[0]
+        chosen, decided = settings[0], ""
         if task.X_val is not None:
             F = backend.unit_rows(task.X_val)
             names, y, scores = F @ self.coef_.T, task.y_val, [F @ weights.T + bias for weights, bias in linear]
             chosen = choose(settings, lambda s: names + s[1] * scores[s[0]], y, self.history_, by_accuracy=True)
+            decided = "validation"
         elif self.alpha is None:
             rows, held = candidates[0].left_out(task.X.shape[0])
             if rows.shape[0]:
                 self.history_.note("no validation data: α by the log-loss of the support, each image left out")
                 names, y = names[rows, :], task.y[rows]
                 chosen = choose(settings, lambda s: names + s[1] * held, y, self.history_, by_accuracy=False)
+                decided = "leave-one-out"
             else:
                 self.history_.note("no validation data and no image to leave out: α by the deviation of both parts")
                 chosen = 0, equal_deviation(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
+                decided = "the support's deviations"
+        self.chosen_ = {"alpha": decided} if self.alpha is None else {}
         index, self.alpha_ = chosen
         self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
         self.intercept_ = self.alpha_ * linear[index][1]

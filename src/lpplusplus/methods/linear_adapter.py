@@ -12,7 +12,7 @@ from .._core.progress import Progress
 from .._core.task import Task
 from ._text_based import TextBased
 from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import finetune
+from .training.finetune import epoch_by, finetune
 from .training.schedule import Schedule, cosine_by_epoch
 
 
@@ -99,6 +99,7 @@ class LinearAdapter(TextBased):
             progress=self.progress,
             backward=backward,
         )
+        self.chosen_ = epoch_by(task)
         self.matrix_ = backend.like(matrix.detach(), task.X)
 
     def _logits(self, X: Array) -> Array:

@@ -85,15 +85,17 @@ class LinearProbe(FewShotClassifier):
         checks.check_every_class_has_examples(task, self._labels)
         X, y = self._features(task.X), backend.to_numpy(task.y)
         whole = LogisticPath(X, y, self.tol, self.max_iter)
-        self.history_ = History()
+        self.history_, self.chosen_ = History(), {}
         if self.C != "search":
             self.C_ = float(self.C)
         elif task.X_val is not None:
             held, answers = self._features(task.X_val), backend.to_numpy(task.y_val)
             self.C_ = search_strength(lambda C: whole.hits(C, held, answers) / len(answers), self.history_)
+            self.chosen_ = {"C": "validation"}
         elif np.bincount(y).min() >= 2:
             self.history_.note(f"no validation data: C by {self.folds}-fold cross-validation on the support")
             self.C_ = search_strength(self._cross_validated(X, y), self.history_)
+            self.chosen_ = {"C": "cross-validation"}
         else:
             self.history_.note("no validation data and a class with a single example: C is fallback_C")
             self.C_ = float(self.fallback_C)

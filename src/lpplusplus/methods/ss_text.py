@@ -68,10 +68,11 @@ class SSText(TextBased):
             # τ·w_k instead of w_k: the same direction, and no overflow at a small τ.
             return float(self.logit_scale) * backend.unit_rows(min(1.0, tau) * names + min(1.0, 1 / tau) * moves)
 
-        self.tau_ = 0.01 if self.tau is None else float(self.tau)
+        self.tau_, self.chosen_ = 0.01 if self.tau is None else float(self.tau), {}
         if self.tau is None and task.X_val is not None:
             F = backend.unit_rows(task.X_val)
             self.tau_ = choose(TAUS, lambda t: F @ directions(t).T, task.y_val, self.history_, by_accuracy=True)
+            self.chosen_ = {"tau": "validation"}
         self.coef_ = directions(self.tau_)
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
 

@@ -101,6 +101,8 @@ class TIMO(GDA):
             own = self._own_names_left_out(task, F, sums, prompts)
             names[backend.arange(F, F.shape[0]), task.y] = float(self.logit_scale) * backend.row_dots(F, own)
         self.beta_ = betas[self._weigh(task, candidates, names)]
+        if self.search and task.X_val is not None:
+            self.chosen_ = {**(self.chosen_ or {}), "gamma": "validation", "beta": "validation"}
 
     def _best_gamma(self, task: Task, prompts: Array, cosines: Array) -> float:
         held, scale = backend.unit_rows(task.X_val), float(self.logit_scale)

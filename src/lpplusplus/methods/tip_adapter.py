@@ -57,6 +57,7 @@ class TipAdapter(CacheClassifier):
 
     def _fit_task(self, task: Task) -> None:
         self._fill_cache(task)
+        self.chosen_ = {}
         if not self.search:
             return
         alphas, betas = (grid(GRID_START, *end) for end in zip(self.grid_top, self.grid_steps, strict=True))

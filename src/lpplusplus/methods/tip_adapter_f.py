@@ -15,7 +15,7 @@ from .._core.task import Task
 from .cache.classifier import CacheClassifier
 from .cache.model import cache_logits
 from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import finetune
+from .training.finetune import epoch_by, finetune
 from .training.schedule import Schedule, cosine
 
 
@@ -86,6 +86,7 @@ class TipAdapterF(CacheClassifier):
         self._fill_cache(task)
         seed = int(generator(self.random_state).integers(2**31))
         self._keep(self._train_keys(task, self.alpha_, seed, self.progress))
+        self.chosen_ = epoch_by(task)
 
     def _train_keys(self, task: Task, alpha: float, seed: int, progress: Progress | None) -> TrainedKeys:
         """Train a copy of the keys."""

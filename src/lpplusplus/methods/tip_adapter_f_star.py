@@ -9,6 +9,7 @@ from .._core.task import Task
 from .cache.grid_search import grid
 from .tip_adapter_f import TipAdapterF, TrainedKeys
 from .training.data import require_torch
+from .training.finetune import epoch_by
 
 ALPHA_STARTS = tuple(float(alpha) for alpha in range(1, 11))
 """Candidates for the α to train with."""
@@ -75,6 +76,7 @@ class TipAdapterFStar(TipAdapterF):
         best = max(candidates, key=lambda candidate: candidate.accuracy)
         self._keep(best.trained)
         self.alpha_start_ = best.alpha
+        self.chosen_ = {**epoch_by(task), "alpha in training": "validation"}
         starts = (best.alpha, self.beta_)
         alphas, betas = (grid(*axis) for axis in zip(starts, self.grid_top, self.grid_steps, strict=True))
         self._search(task.X_val, task.y_val, alphas, betas)

@@ -69,6 +69,7 @@ class ZeroShot(TextBased):
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
+        self.chosen_ = {}
 
     def _count_parameters(self) -> int:
         return 0

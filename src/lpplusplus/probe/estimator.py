@@ -244,6 +244,12 @@ class LPPlusPlus(Doubts):
         self.n_updates_ = fitted.update
         self.selection_ = fitted.selection
         self.learning_rate_ = fitted.learning_rate
+        stays = fitted.selection == "last" or recipe.solver.updates == 0
+        self.chosen_ = {} if stays else {"update": fitted.selection}
+        if recipe.rates:
+            self.chosen_["learning rate"] = fitted.selection
+        if task.unlabelled is not None:
+            self.chosen_["unlabelled images"] = "held-out loss"
         self.n_unlabelled_ = used
         self._learn_to_doubt(fitted.held_out, fitted.neighbourhood)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ..cell import Cell
-from ..results import Results, Row
+from ..results import NOT_RECORDED, UNSURE, Results, Row
 from .figures import Plot, make_figures
 from .paired import paired_tables
 from .statistics import Average, Score, average, distinct, in_order, in_shots, is_main, keys_of, summarise
@@ -143,7 +143,13 @@ def _methods_table(rows: Sequence[Row]) -> Table | None:
         given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
         parameters = ", ".join(f"{key} = {_plain(value)}" for key, value in given.items()) or "defaults"
         validation = "yes" if cell.validation else "no"
-        lines[names[cell.key], cell.estimator, parameters, validation, row.selection or "–"] = None
+        lines[
+            names[cell.key],
+            cell.estimator,
+            parameters,
+            validation,
+            NOT_RECORDED if row.selection in ("", UNSURE) else row.selection,
+        ] = None
     order = in_order(dict.fromkeys(names.values()))
     found = sorted(lines, key=lambda line: order.index(line[0]))
     return table_of("methods", "Methods as they were run", [dict(zip(columns, line, strict=True)) for line in found])

@@ -49,6 +49,8 @@ class CacheClassifier(TextBased):
             f"searched {hits.size} pairs on {data}: α={best.alpha:g}, β={best.beta:g}, {best.accuracy:.1%} right"
         )
         self.alpha_, self.beta_ = best.alpha, best.beta
+        decided = "leave-one-out" if leave_one_out else "validation"
+        self.chosen_ = {**(self.chosen_ or {}), "alpha": decided, "beta": decided}
 
     def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
         super()._restore(arrays, scalars, classes)

@@ -28,7 +28,7 @@ from ...encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_text
 from ...encoders.open_clip import OpenClipEncoder
 from ..training.checkpoint import Checkpoint, identity
 from ..training.data import TrainingData, require_torch, tensor
-from ..training.finetune import finetune
+from ..training.finetune import epoch_by, finetune
 from ..training.schedule import Schedule, cosine_by_epoch, epochs_by_shots
 from .context_prompts import ContextPrompts, prompt_names
 from .progress_bar import progress_bar
@@ -198,6 +198,7 @@ class PromptLearner(FewShotClassifier):
                 backward=backward,
                 checkpoint=self._checkpoint(task),
             )
+        self.chosen_ = epoch_by(task)
         with torch.no_grad():
             self._set_fitted(context, self._text(prompts, context), task.X)
 

@@ -6,11 +6,17 @@ from typing import Any
 
 from ..._core.history import History
 from ..._core.progress import Progress
+from ..._core.task import Task
 from .checkpoint import BestEpoch, Checkpoint, TrainingState
 from .data import TrainingData
 from .schedule import Schedule
 
 ONE_VIEW = "one view per image: every epoch sees the same embeddings"
+
+
+def epoch_by(task: Task) -> dict[str, str]:
+    """`chosen_` of a method that `finetune` trains: the epoch, if there are validation data."""
+    return {} if task.X_val is None else {"epoch": "validation"}
 
 
 def finetune(

@@ -1,0 +1,76 @@
+"""What a method says that it chose is what it did: the benchmark's table of fairness rests on it."""
+
+import numpy as np
+import pytest
+
+import lpplusplus
+from lpplusplus import LPPlusPlus
+from lpplusplus._core.registry import method
+from tasks import small_task
+
+X, Y, T = small_task(4, 9, 16, seed=3)
+TRAINED_THROUGH_THE_ENCODER = ("CoOp", "PLOT", "KgCoOp", "ProGrad")
+SEARCHED = {"TipAdapter": {"search": True}, "TIMO": {"search": True}}
+SHORT = {"CrossModalProbe": {"iterations": 200}, "ClipAdapter": {"epochs": 5}, "TipAdapterFStar": {"epochs": 3}}
+METHODS = [name for name in lpplusplus.__all__ if method(name) and name not in TRAINED_THROUGH_THE_ENCODER]
+
+
+def made(name):
+    kind = method(name)
+    if getattr(kind, "needs_torch", False):
+        pytest.importorskip("torch")
+    return kind(**SEARCHED.get(name, {}), **SHORT.get(name, {}))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_that_names_no_validation_data_does_not_use_them(name):
+    """Fitted with labels that are all wrong for validation, its answers are those without validation data."""
+    fit, held = np.arange(len(Y)) % 3 > 0, np.arange(len(Y)) % 3 == 0
+    alone = made(name).fit(X[fit], Y[fit], text=T)
+    model = made(name).fit(X[fit], Y[fit], text=T, X_val=X[held], y_val=(Y[held] + 1) % 4)
+    assert isinstance(alone.chosen_, dict)
+    assert isinstance(model.chosen_, dict)
+    assert not any(data.startswith("validation") for data in alone.chosen_.values())
+    if not any(data.startswith("validation") for data in model.chosen_.values()):
+        np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen"),
+    [
+        (lpplusplus.ZeroShot(), {}),
+        (lpplusplus.GDA(), {"alpha": "validation"}),
+        (lpplusplus.GDA(alpha=1.0), {}),
+        (lpplusplus.TIMO(search=True), {"alpha": "validation", "gamma": "validation", "beta": "validation"}),
+        (lpplusplus.TipAdapter(), {}),
+        (lpplusplus.TipAdapter(search=True), {"alpha": "validation", "beta": "validation"}),
+        (lpplusplus.SSText(), {"tau": "validation"}),
+        (lpplusplus.LinearProbe(), {"C": "validation"}),
+        (lpplusplus.LinearProbe(C=1.0), {}),
+        (LPPlusPlus(recipe="paper"), {"update": "validation"}),
+        (LPPlusPlus(recipe="paper", selection="last"), {}),
+        (LPPlusPlus(), {"update": "validation-loss"}),
+    ],
+)
+def test_what_was_chosen_is_named(model, chosen):
+    model.fit(X, Y, text=T, X_val=X, y_val=Y)
+    assert model.chosen_ == chosen
+
+
+def test_without_validation_data_the_support_decides():
+    assert lpplusplus.GDA().fit(X, Y, text=T).chosen_ == {"alpha": "leave-one-out"}
+    assert lpplusplus.TipAdapter(search=True).fit(X, Y, text=T).chosen_["beta"] == "leave-one-out"
+    assert LPPlusPlus().fit(X, Y, text=T).chosen_ == {"update": "cross-validation"}
+
+
+def test_a_refit_does_not_keep_what_the_last_one_chose():
+    class Silent(lpplusplus.GDA):
+        silent = False
+
+        def _fit_task(self, task):
+            if not self.silent:
+                super()._fit_task(task)
+
+    model = Silent().fit(X, Y, text=T)
+    model.silent = True
+    assert model.fit(X, Y, text=T).chosen_ is None
