@@ -22,6 +22,7 @@ from commands import ask, complaint, lpp, usage
 from helpers import shared_data
 from lpplusplus.deploy.export.head import ExportError, head_model
 from lpplusplus.deploy.export.pixels import pixels_model
+from lpplusplus.deploy.export.programs import is_export
 from lpplusplus.deploy.export.write import export_onnx
 from lpplusplus.encoders.pixels.preprocessing import Preprocessing
 from lpplusplus.images import ImageClassifier
@@ -266,6 +267,21 @@ class TestCommand:
         assert "--int8 is for the weights of an encoder" in complaint(
             "export", "arrays.lpp", "-o", "arrays.onnx", "--int8", cwd=tmp_path
         )
+
+    def test_our_files_are_told_from_all_others(self, trained, tmp_path):
+        """Also from those that mention us, from a report, and from a program of ours that somebody changed."""
+        names = ["birds.html", "birds.onnx", "birds.py"]
+        shutil.copy(trained[1] / "birds.lpp", tmp_path)
+        lpp("export", "birds.lpp", "-o", "birds.onnx", cwd=tmp_path)
+        assert [is_export(tmp_path / name) for name in names] == [True] * 3
+        for name in ("birds.html", "birds.py"):
+            changed = (tmp_path / name).read_bytes() + b"\n"
+            (tmp_path / name).write_bytes(changed)
+            assert not is_export(tmp_path / name)
+        (tmp_path / "birds.html").write_text('<!doctype html>\n<meta name="generator" content="lpplusplus">')
+        (tmp_path / "birds.py").write_text("from lpplusplus import LPPlusPlus\n# lpplusplus export\n")
+        (tmp_path / "birds.onnx").write_bytes(b"\x08\x08\x12\x07pytorch" + b"lpplusplus")
+        assert [is_export(tmp_path / name) for name in [*names, "none.onnx", "."]] == [False] * 5
 
     def test_nothing_of_yours_is_overwritten(self, trained, tmp_path):
         shutil.copy(trained[1] / "birds.lpp", tmp_path)
