@@ -20,6 +20,8 @@ from .._core.threads import ALONE, Team
 
 RHO = 1.0
 """ρ: weight of the scatter relative to a sphere with the same mean eigenvalue."""
+ROUNDING = 16.0
+"""Images of one class that differ by less than this many units of rounding, relative to their length, are copies."""
 
 
 @dataclass(frozen=True)
@@ -126,24 +128,29 @@ def within(
     n, dim = F.shape
     sums = sum_by_class(F if weights is None else times(F, weights), y, n_classes)
     counts = xp.bincount(y, minlength=n_classes, **({} if weights is None else {"weights": weights}))
-    counts = backend.cast(counts + (counts == 0), F.dtype)
-    F = F if weights is None else times(F, xp.sqrt(weights))
+    means = sums / backend.cast(counts + (counts == 0), F.dtype)[:, None]
+    roots = None if weights is None else xp.sqrt(weights)
+    F = F if roots is None else times(F, roots)
     moment = rows = None
     if 2 * n <= dim:
-        means = (sums / counts[:, None])[y]
-        rows = F[:, :] - (means if weights is None else means * xp.sqrt(weights)[:, None])
+        rows = _centred(F[:, :], y, roots, means)
         scatter = team.matmul(rows, rows.T)
     else:
-        sums = sums / xp.sqrt(counts)[:, None]
-        moment = moment_of(F, team)
-        scatter = moment - sums.T @ sums
+        scatter = _sum_of_products(F, y, roots, team, means)
+        moment = scatter + sums.T @ means
     total = float(xp.linalg.trace(scatter))
-    largest = backend.largest(F[next(parts(F)), :])  # The first rows show how large the numbers are.
-    if not total > n * float(xp.finfo(F.dtype).eps) * largest**2:
+    if not total > (ROUNDING * float(xp.finfo(F.dtype).eps)) ** 2 * float((sums * means).sum()):
         return None
     scatter *= rho * dim / total
     rows = None if rows is None else (rho * dim / total) ** 0.5 * rows
     return Metric(*backend.triangle_and_inverse(_plus_one(scatter)), rows, moment)
+
+
+def _centred(F: Array, y: Array, roots: Array | None, means: Array | None) -> Array:
+    """Differences from the means of their classes; the images of `F` are multiplied by `roots`."""
+    if means is None:
+        return F
+    return F - (means[y] if roots is None else means[y] * roots[:, None])
 
 
 def _plus_one(x: Array) -> Array:
@@ -155,21 +162,27 @@ def _plus_one(x: Array) -> Array:
 
 def moment_of(F: Array | Rows, team: Team) -> Array:
     """FᵀF, (D, D)."""
+    return _sum_of_products(F, None, None, team, None)
+
+
+def _sum_of_products(F: Array | Rows, y: Array | None, roots: Array | None, team: Team, means: Array | None) -> Array:
+    """Σ of outer products of the images, or of their differences from the `means` of their classes, (D, D)."""
     if is_scattered(F):
-        return sum(F.each(_moment_there))
+        return sum(F.each(_products_there, y, roots, means=means))
 
     def work(worker: int) -> Array:
         total, mine = 0, team.share(F.shape[0], worker)
         for rows in parts(F):
-            low, high = max(rows.start, mine.start), min(rows.stop, mine.stop)
-            if low < high:
-                block = F[low:high, :]
+            some = slice(max(rows.start, mine.start), min(rows.stop, mine.stop))
+            if some.start < some.stop:
+                labels, factors = (None if each is None else each[some] for each in (y, roots))
+                block = _centred(F[some, :], labels, factors, means)
                 total = total + block.T @ block
         return total
 
     return sum(team.map(work))
 
 
-def _moment_there(F: Rows) -> Array:
-    """`moment_of` in a process that holds some of the rows, with the BLAS threads of that process."""
-    return moment_of(F, ALONE)
+def _products_there(F: Rows, y: Array | None, roots: Array | None, means: Array | None) -> Array:
+    """`_sum_of_products` in a process that holds some of the rows, with the BLAS threads of that process."""
+    return _sum_of_products(F, y, roots, ALONE, means)
