@@ -1,4 +1,5 @@
 # Every public name, once. A new method is one file and one line here: `load` finds methods by this list.
+from . import solvers as solvers
 from ._core.history import History as History
 from ._core.history import Journal as Journal  # History, by the name that other methods had for it.
 from ._core.model_file import ModelFormatError as ModelFormatError
@@ -22,7 +23,6 @@ from .methods.tip_adapter_f_star import TipAdapterFStar as TipAdapterFStar
 from .methods.zero_shot import ZeroShot as ZeroShot
 from .probe import curvature as curvature
 from .probe import objective as objective
-from .probe import solvers as solvers
 from .probe import starts as starts
 from .probe.estimator import LPPlusPlus as LPPlusPlus
 from .probe.parallel import fit_many as fit_many

@@ -21,8 +21,8 @@ METHODS = [
     GDA(),
     TIMO(),
     SSText(),
-    CLAP(),
-    CrossModalProbe(),
+    CLAP(epochs=3),
+    CrossModalProbe(iterations=50),
     TipAdapter(),
     ZeroShot(),
 ]

@@ -164,3 +164,41 @@ def test_rounding_does_not_drive_the_halving_of_steps(dtype, eps, monkeypatch):
         monkeypatch.setattr(form, "evaluate", counted(form.evaluate))
     probe = LPPlusPlus().fit(X.astype(dtype), np.arange(12) % 4, text=text.astype(dtype))
     assert np.isfinite(probe.predict_proba(X.astype(dtype))).all()
+
+
+class Overflowing(PrimalObjective):
+    """A loss that is NaN far from the start, as one is whose logits overflow."""
+
+    def evaluate(self, point, **asked):
+        here = super().evaluate(point, **asked)
+        return here if abs(point.v).max() < self.far else here._replace(loss=float("nan"))
+
+
+def test_a_step_to_nan_is_taken_back():
+    F, y, T = small_task(4, 5, 12, seed=0)
+    objective = Overflowing(Support(F, y, 4, T))
+    start = start_of(F, y, T)
+    free, point = objective.at(start), objective.at(start)
+    objective.far = np.inf
+    Flow(updates=3000).run(objective, free, lambda _: False)
+    objective.far = float(abs(point.v).max() + abs(free.v).max()) / 2
+    assert objective.far > abs(point.v).max()
+    losses = []
+    Flow(updates=3000).run(objective, point, lambda iterate: losses.append(iterate.loss))
+    assert np.isfinite(losses).all()
+    assert np.isfinite(point.v).all()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("power", [-30, -18, -12, 0, 12, 15, 18])
+@pytest.mark.parametrize("named", [False, True])
+def test_lengths_far_from_one_are_fitted_or_refused_by_name(power, named):
+    F, y, T = small_task(5, 80, 32, seed=0)
+    X = (F * 10.0**power).astype(np.float32)
+    probe = LPPlusPlus(normalize=False)
+    if abs(power) >= 15:
+        with pytest.raises(ValueError, match=r"X has .*normalize=False"):
+            probe.fit(X, y, text=T if named else None)
+    else:
+        assert np.isfinite(probe.fit(X, y, text=T if named else None).predict_proba(X)).all()
+        assert probe.score(X, y) > 0.9

@@ -148,3 +148,14 @@ def test_real_embeddings():
         found.append([probe.score(X[rest[1::2]], y[rest[1::2]]) for probe in fits])
     before, after = np.mean(found, axis=0)
     assert after > before + 0.003
+
+
+def test_the_history_is_that_of_the_classifier_that_was_kept():
+    """Not that of the fit without unlabelled images, which ended earlier and was discarded."""
+    support, (U, _), _, T = drawn(0)
+    probe, plain = LPPlusPlus().fit(*support, text=T, unlabelled=U), LPPlusPlus().fit(*support, text=T)
+    assert probe.n_unlabelled_ > 0
+    assert probe.history_.time[-1] > 1.3 * plain.history_.time[-1]  # It goes 1 + λ times as far.
+    assert probe.n_updates_ == probe.history_.update[-1] == len(probe.history_.loss) - 1
+    assert probe.history_.held_out_time == plain.history_.held_out_time
+    assert set(probe.history_.columns) == set(plain.history_.columns)

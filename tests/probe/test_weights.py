@@ -155,3 +155,28 @@ def test_log_probabilities(method):
     assert np.allclose(probe.predict_log_proba(F), np.log(probe.predict_proba(F)), atol=1e-12)
     probe.coef_ = 1e4 * probe.coef_
     assert np.isfinite(probe.predict_log_proba(F)).all()
+
+
+@pytest.mark.parametrize("shots", [2, 3])
+def test_held_out_measures_are_means_whatever_is_held_out(shots):
+    """A class of one image is never held out; if its weight is small, the others' weights have a mean above 1."""
+    F, y, T = small_task(6, shots, 16, seed=1)
+    single = np.flatnonzero(y == 0)[0]
+    some = np.concatenate([[single], np.flatnonzero(y != 0)])
+    weights = np.where(y[some] == 0, 0.01, 1.0)
+    history = LPPlusPlus().fit(F[some], y[some], text=T, sample_weight=weights).history_
+    assert 0 <= min(history.held_out_accuracy) <= max(history.held_out_accuracy) <= 1
+    plain = LPPlusPlus().fit(F[some], y[some], text=T, sample_weight=np.ones(len(some))).history_
+    assert np.allclose(history.held_out_loss[0], plain.held_out_loss[0], rtol=0.05)
+
+
+def test_none_of_these_counts_copies_and_weights_alike():
+    F, y, _ = small_task(4, 6, 12, seed=2)
+    times = np.arange(1, 1 + len(y)) % 3 + 1
+    X_val, y_val = F[::2], y[::2]
+    weighted = LPPlusPlus().fit(F, y, X_val=X_val, y_val=y_val, sample_weight=times)
+    copied = LPPlusPlus().fit(np.repeat(F, times, 0), np.repeat(y, times), X_val=X_val, y_val=y_val)
+    assert np.allclose(weighted.class_counts_, np.bincount(y, times))
+    assert np.allclose(weighted.class_means_, copied.class_means_)
+    assert np.allclose(weighted.scatter_.T @ weighted.scatter_, copied.scatter_.T @ copied.scatter_)
+    assert np.allclose(weighted.familiarity(F), copied.familiarity(F), atol=1e-3)

@@ -9,7 +9,7 @@ from sklearn.utils import check_array, column_or_1d
 
 from . import backend
 from .backend import Array
-from .rows import Rows
+from .rows import Rows, everywhere, parts
 from .scattered_rows import ScatteredRows
 from .task import Task
 
@@ -134,6 +134,25 @@ def check_lengths(X: Array, name: str) -> None:
             f"{name} has numbers in row {row} whose squares are too large for {X.dtype} ({in_all} such row(s) in all): "
             f"scale the embeddings down, or leave normalize=False out."
         )
+
+
+def check_scale(X: Array | Rows, name: str) -> None:
+    """Raise if products of embeddings, which are not scaled to length 1, may leave the range of their precision.
+
+    >>> check_scale(np.ones((2, 3), np.float32), "X")
+    """
+    length = (sum(everywhere(X, _sum_of_squares)) / X.shape[0]) ** 0.5
+    most = (float(backend.namespace(X).finfo(X.dtype).max) * 2.0**-32) ** 0.5
+    if length > 0 and not 1 / most <= length <= most:
+        raise ValueError(
+            f"{name} has embeddings of length {length:.2g}, too {'short' if length < 1 else 'long'} for products in "
+            f"{X.dtype}: multiply them by a number that gives them a length of about 1, or leave normalize=False out."
+        )
+
+
+def _sum_of_squares(X: Array | Rows) -> float:
+    wide = backend.wide_dtype(X)
+    return sum(float(backend.squared_lengths(backend.cast(X[rows, :], wide)).sum()) for rows in parts(X))
 
 
 def _first(bad: Array) -> tuple[int, int]:

@@ -61,7 +61,8 @@ class CountChanged:
 
     def __call__(self, point: Point) -> int:
         self._distance = backend.to_numpy(self._odometer).astype(np.float64)
-        rows = np.flatnonzero(self._distance[self._y] + self._distance[self._other] >= self._limit)
+        near = self._distance[self._y] + self._distance[self._other] < self._limit
+        rows = np.flatnonzero(~near)  # NaN is not near.
         height = rows_per_chunk(self._anyone) // 2  # Their embeddings are gathered beside their logits.
         for low in range(0, len(rows), height):
             self._score(point, rows[low : low + height])

@@ -230,6 +230,8 @@ class LPPlusPlus(Doubts):
         if not uses_text:
             remedy = "pass text=" if task.text is None else "leave out alpha='none', which ignores the text"
             checks.check_every_class_has_examples(task, self._labels, remedy)
+        if not self.normalize:
+            checks.check_scale(task.X, "X")
         rng = generator(self.random_state)
         fitted, used = train(task, recipe, normalize=self.normalize, rng=rng), 0
         if task.unlabelled is not None:

@@ -170,13 +170,16 @@ class _FitRun:
         """Stop where the log-loss of each fold was lowest when that fold was held out."""
 
         task, weights = self.task, self.task.weights
-        relative = None if weights is None else weights / weights.mean()
         y = backend.to_numpy(task.y)
         counts = np.bincount(y, minlength=task.n_classes)
         numbers, sizes = np.unique(folds[folds >= 0], return_counts=True)
         # With enough images held out, no further fold is run.
         walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
         single = len(walked) == 1
+        left_out = {fold: evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES) for fold in walked.tolist()}
+        relative = None
+        if weights is not None:  # Of mean 1 over the images that are left out, so that sums over these are means.
+            relative = weights / weights[backend.like(np.sort(np.concatenate([*left_out.values()])), task.y)].mean()
         every = self._every(len(folds), single)
         run, team = self, ALONE
         if self.team.size <= len(walked):
@@ -185,11 +188,11 @@ class _FitRun:
             run.team = ALONE
 
         def hold_out(fold: int) -> tuple[HeldOut, Point, tuple[np.ndarray[Any, Any], ...]]:
-            out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            out = evenly(out, ENOUGH_IMAGES)
+            out, rest = left_out[fold], np.flatnonzero(folds != fold)
             kept, left = out[::every], np.bincount(y[rest], minlength=task.n_classes)
             rest, out = (backend.like(rows, task.y) for rows in (rest, out))
-            where = Neighbourhood.of(some_rows(self.X, rest), task.y[rest], task.n_classes)
+            often = None if weights is None else weights[rest]
+            where = Neighbourhood.of(some_rows(self.X, rest), task.y[rest], task.n_classes, often)
             near = backend.to_numpy(where.nearness(self.X[backend.like(kept, task.y), :]))
             support, metric = run._support(rest)
             objective, point = run._begin(support)
@@ -250,7 +253,7 @@ class _FitRun:
 
     @lazy
     def _neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood.of(self.X, self.task.y, self.task.n_classes)
+        return Neighbourhood.of(self.X, self.task.y, self.task.n_classes, self.task.weights)
 
     def _every(self, images: int, single: bool) -> int:
         """n, where every n-th held-out image keeps its logits; a `single` run keeps them at the best iterate only."""

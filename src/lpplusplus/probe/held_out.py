@@ -107,6 +107,7 @@ def best_scale(logits: np.ndarray[Any, Any], y: np.ndarray[Any, Any], weights: A
     0.35
     """
     weights = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
+    weights = weights / weights.mean()  # The image that is added counts as much as one of mean weight.
     own, second = logits[np.arange(len(y)), y], np.partition(logits, -2, axis=1)[:, -2]
     means = means_under_softmax(logits)
 

@@ -21,7 +21,7 @@ import scipy.special
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.rows import Rows, sum_by_class
+from .._core.rows import Rows, sum_by_class, times
 
 DIRECTIONS = 16
 """Largest number of rows of A. More would change nothing but the size of saved files."""
@@ -38,19 +38,21 @@ class Neighbourhood:
     means: Array
     """(K, D); zero for a class without examples."""
     counts: Array
-    """(K,) examples of each class."""
+    """(K,) examples of each class, or their weight."""
     scatter: Array
     """A, (R, D)."""
 
     @classmethod
-    def of(cls, F: Array | Rows, y: Array, n_classes: int) -> "Neighbourhood":
-        """The neighbourhood of labelled images."""
-        means = backend.to_numpy(sum_by_class(F, y, n_classes))
-        y = backend.to_numpy(y)
-        counts = np.bincount(y, minlength=n_classes).astype(means.dtype)
-        means = means / np.maximum(counts, 1)[:, None]
+    def of(cls, F: Array | Rows, y: Array, n_classes: int, weights: Array | None = None) -> "Neighbourhood":
+        """The neighbourhood of labelled images; one with a weight of 3 is like three copies."""
+        means = backend.to_numpy(sum_by_class(F if weights is None else times(F, weights), y, n_classes))
+        y, often = backend.to_numpy(y), None if weights is None else backend.to_numpy(weights)
+        counts = np.bincount(y, often, minlength=n_classes).astype(means.dtype)
+        means = means / np.where(counts > 0, counts, 1)[:, None]
         step = -(-len(y) // MOST_ROWS)
         apart = backend.to_numpy(F[::step, :]) - means[y[::step]]
+        if often is not None:
+            apart = apart * np.sqrt(often[::step])[:, None]
         gram = apart @ apart.T
         variance = float(np.trace(gram)) / F.shape[1]
         size = min(DIRECTIONS, len(gram))

@@ -10,10 +10,8 @@ from .counting import hit_counter
 from .objective import Objective, Point
 from .solvers import Iterate
 
-COLUMNS = (
-    "update", "time", "loss", "validation_accuracy",
-    "held_out_time", "held_out_loss", "held_out_accuracy", "held_out_scale",
-)  # fmt: skip
+HELD_OUT_COLUMNS = ("held_out_time", "held_out_loss", "held_out_accuracy", "held_out_scale")
+COLUMNS = ("update", "time", "loss", "validation_accuracy", *HELD_OUT_COLUMNS)
 """Columns of a probe's history, one entry per iterate, the start first.
 
 The last four are about held-out images and have iterates of their own: time, mean loss at the best temperature,

@@ -31,6 +31,7 @@ from .held_out import HeldOutAnswers, what_is_lacking
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
 from .objective import Weights
 from .recipes import Recipe
+from .selection import HELD_OUT_COLUMNS
 
 STRANGERS = 0.05
 """Unlabelled images are left out if they are less familiar than all but this part of held-out members."""
@@ -125,7 +126,7 @@ class _FromUnlabelled:
         without = self._fit(task, self.time)
         guessed = self._fit(self._richer(task, without, self.scale, 1.0), 2 * self.time)
         longer = self._fit(task, 2 * self.time)
-        near = Neighbourhood.of(task.X, task.y, task.n_classes).nearness(X)
+        near = Neighbourhood.of(task.X, task.y, task.n_classes, task.weights).nearness(X)
         logits = (backend.to_numpy(_logits(fitted, X)) for fitted in (without, longer, guessed))
         return _Held(rows, lacking, backend.to_numpy(near), *logits)
 
@@ -185,8 +186,13 @@ class _FromUnlabelled:
         fitted = self._fit(self._richer(task, first, 1.0, share), further * self.time)
         parts = fitted.weights.W, fitted.weights.alpha, fitted.weights.intercept
         scaled = Weights(*(None if part is None else scale * part for part in parts))
-        first.history.held_out_scale[self.stop] = scale
-        richer = replace(first, weights=scaled, effective=scale * fitted.effective, held_out=after)
+        history = fitted.history
+        history.columns |= {name: column for name, column in first.history.columns.items() if name in HELD_OUT_COLUMNS}
+        history.held_out_scale[self.stop] = scale
+        richer = replace(
+            fitted, weights=scaled, effective=scale * fitted.effective, selection=first.selection, held_out=after,
+            neighbourhood=first.neighbourhood,
+        )  # fmt: skip
         return richer, int(self.U.shape[0])
 
 

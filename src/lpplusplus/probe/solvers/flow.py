@@ -149,7 +149,7 @@ class Flow(Solver):
                 noise = _rounding(point, here.loss)
                 move(here, h)
                 there = look(not last)
-                while there.loss > here.loss + noise:
+                while not there.loss <= here.loss + noise:  # A step too far may also end at NaN.
                     objective.retreat(point, before)
                     h /= 2
                     if h < SMALLEST_STEP * whole:
@@ -158,7 +158,7 @@ class Flow(Solver):
                         break
                     move(look(True), h)
                     there = look(True)
-                if there.loss > here.loss - noise:
+                if not there.loss <= here.loss - noise:
                     h = whole  # The rest of this step would gain no more than rounding: do not move.
                 now = target if h == whole else now + h
                 here = there
