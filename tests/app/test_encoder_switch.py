@@ -14,8 +14,8 @@ from browsing import browser, page, running
 from commands import ask
 from hub_server import hub
 from lpplusplus.encoders import open_encoder
-from lpplusplus.encoders.onnx_folder import file_digest
-from lpplusplus.encoders.packaged import FOLDERS
+from lpplusplus.encoders.named_models import FOLDERS
+from lpplusplus.encoders.onnx_files import file_digest
 from toy_images import make_folder
 
 pytest.importorskip("nicegui", reason="needs the extra app")
@@ -26,9 +26,9 @@ PROGRAM = """
 import sys
 from lpplusplus.app import exports
 from lpplusplus.cli import main
-from lpplusplus.encoders import clip
+from lpplusplus.encoders import named_models
 
-clip.MODELS["clip"] = clip.Pinned({source!r}, {weights!r})
+named_models.PINNED["clip"], named_models.WEIGHTS["clip"] = {source!r}, {weights!r}
 clip.KINDS["clip"] = clip._kind("clip", "a small one", 2_840_000)
 exports.PULL = ("-c", sys.orig_argv[2], "encoders", "pull")
 sys.exit(main())

@@ -25,8 +25,8 @@ from commands import LPP, ask, complaint, environment, lpp, run, usage
 from lpplusplus import LPPlusPlus
 from lpplusplus.cli.app import app
 from lpplusplus.cli.train import METHODS, SUBJECTS
-from lpplusplus.encoders import templates
-from lpplusplus.encoders.packaged import FOLDERS
+from lpplusplus.encoders import class_text
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 
@@ -99,7 +99,7 @@ def test_version_and_help():
     for command in ("demo", "train", "predict", "evaluate", "embed", "inspect", "encoders"):
         assert f" {command} " in helped
     assert "--template" in lpp("train", "-h")
-    assert ", ".join(f"@{name}" for name in templates.SUBJECTS) == SUBJECTS
+    assert ", ".join(f"@{name}" for name in class_text.SUBJECTS) == SUBJECTS
 
 
 def commands(group, prefix=()):

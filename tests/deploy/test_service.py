@@ -56,7 +56,7 @@ def saved(tmp_path_factory):
 def encoder(monkeypatch):
     """The encoder that the saved classifier names, "toy:0"."""
     made = Stubborn()
-    kind = encoders.kinds.EncoderKind("toy:SEED", "for tests", "images", ("PIL",), lambda spec, access: made)
+    kind = encoders.EncoderKind("toy:SEED", "for tests", "images", ("PIL",), lambda spec, access: made)
     module = type("module", (), {"KIND": kind})
     monkeypatch.setitem(encoders.MODULES, "toy", "toy")
     monkeypatch.setattr(encoders, "import_module", lambda name, package, real=encoders.import_module: (

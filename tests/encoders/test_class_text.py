@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from lpplusplus.encoders import Encoder, EncoderError
-from lpplusplus.encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts, fill, prompt_texts
-from lpplusplus.encoders.templates import SUBJECTS
+from lpplusplus.encoders.class_text import DEFAULT_TEMPLATE, SUBJECTS, check_templates, class_texts, fill, prompt_texts
 
 
 class Hashed(Encoder):

@@ -11,8 +11,8 @@ import onnxruntime
 import pytest
 from tokenizers import Tokenizer
 
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.images.drawings import Scene, Thing, demo_classes, render
 from tools.drawings.evaluate import TEMPLATE, accuracies, rendered_task, zero_shot
 from tools.drawings.random_scenes import HELD_OUT_PAIRS, random_scene

@@ -9,9 +9,9 @@ from PIL import Image
 
 from helpers import shared_data
 from lpplusplus.encoders.class_text import class_texts
+from lpplusplus.encoders.named_models import FOLDERS, KINDS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.encoders.onnx_folder import open_folder
-from lpplusplus.encoders.packaged import FOLDERS, KINDS
+from lpplusplus.encoders.onnx_files import open_folder
 from lpplusplus.images.drawings import demo_classes, render
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.insight import doubtful_names

@@ -11,10 +11,9 @@ import pytest
 
 import lpplusplus
 from hub_server import hub
-from lpplusplus.encoders import open_encoder
-from lpplusplus.encoders.clip import MODELS
-from lpplusplus.encoders.onnx_folder import LAYOUTS, file_digest
-from lpplusplus.encoders.packaged import FOLDERS
+from lpplusplus.encoders import named_models, open_encoder
+from lpplusplus.encoders.named_models import FOLDERS
+from lpplusplus.encoders.onnx_files import LAYOUTS, file_digest
 
 HUB_ID, COMMIT = "someone/small-clip", "0123456789abcdef0123456789abcdef01234567"
 EXACT = f"onnx:{HUB_ID}@{COMMIT}"
@@ -24,9 +23,9 @@ WEIGHTS = {
 PROGRAM = """
 import sys
 from lpplusplus.cli import main
-from lpplusplus.encoders import clip
+from lpplusplus.encoders import named_models
 
-clip.MODELS["clip"] = clip.Pinned({source!r}, {weights!r})
+named_models.PINNED["clip"], named_models.WEIGHTS["clip"] = {source!r}, {weights!r}
 sys.exit(main())
 """
 
@@ -56,10 +55,11 @@ def pulled(tmp_path_factory):
 
 
 def test_one_commit_and_one_content_of_each():
-    for model in MODELS.values():
-        assert re.fullmatch(r"Xenova/clip-vit-[a-z0-9-]+@[0-9a-f]{40}", model.source)
-        assert set(model.weights) == {LAYOUTS["transformers"][tower] for tower in ("visual", "textual")}
-        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in model.weights.values())
+    assert set(named_models.PINNED) == set(named_models.WEIGHTS)
+    for name, weights in named_models.WEIGHTS.items():
+        assert re.fullmatch(r"Xenova/clip-vit-[a-z0-9-]+@[0-9a-f]{40}", named_models.PINNED[name])
+        assert set(weights) == {LAYOUTS["transformers"][tower] for tower in ("visual", "textual")}
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in weights.values())
 
 
 def test_the_list_tells_what_is_here(tmp_path, pulled):

@@ -10,7 +10,6 @@ import shutil
 import ssl
 import subprocess
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,11 +185,18 @@ def test_a_request_ends_in_time_whatever_the_server_does(monkeypatch, behaviour,
 def test_a_server_that_does_not_read_is_cut_off(service):
     encoder = HttpEncoder(service.address)
     with raw_server(nothing) as address:
-        encoder._post = replace(encoder._post, url=f"http://{address}", timeout=10, total=1)
+        encoder._post = http_post.Post(f"http://{address}", timeout=10, total=1)
         start = time.monotonic()
         with pytest.raises(EncoderError, match="has not answered in full after 1 s"):
             encoder.encode_texts(["x" * (7 << 20)])
         assert time.monotonic() - start < 3
+
+
+def test_many_requests_on_one_connection(service, monkeypatch):
+    monkeypatch.setattr(service.RequestHandlerClass, "protocol_version", "HTTP/1.1")
+    encoder = HttpEncoder(service.address, batch_size=1)
+    encoder.encode_texts(list("abcdefghi"))
+    assert (len(service.requests), service.connections) == (11, 1)
 
 
 def test_a_request_can_be_made_inside_an_event_loop(service):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from lpplusplus import encoders
-from lpplusplus.encoders import EncoderError, kinds, known_encoders, open_encoder
+from lpplusplus.encoders import EncoderError, base, known_encoders, open_encoder
 
 
 def test_listing_encoders_loads_none_of_their_packages():
@@ -34,7 +34,7 @@ def test_an_encoder_is_one_module_and_one_line(monkeypatch):
         open_encoder("tory:5")
     with pytest.raises(EncoderError, match="does not say which model: write toy:SEED"):
         open_encoder("toy:")
-    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
+    monkeypatch.setattr(base, "find_spec", lambda name: None)
     assert not known_encoders()[-1].usable
 
 
@@ -75,8 +75,8 @@ def test_a_bare_folder_gets_the_scheme(tmp_path):
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, spec, package, extra):
-    there = kinds.find_spec
-    monkeypatch.setattr(kinds, "find_spec", lambda name: None if name == package else there(name))
+    there = base.find_spec
+    monkeypatch.setattr(base, "find_spec", lambda name: None if name == package else there(name))
     with pytest.raises(EncoderError, match=rf'{package}: pip install "lpplusplus\[{extra}\]"'):
         open_encoder(spec)
     usable = {row.scheme.split(":")[0]: row.usable for row in known_encoders()}

@@ -17,7 +17,7 @@ import exports  # noqa: E402
 import lpplusplus  # noqa: E402
 from hub_server import hub  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
-from lpplusplus.encoders.onnx_tokenizer import ClipTokenizer  # noqa: E402
+from lpplusplus.encoders.onnx import ClipTokenizer  # noqa: E402
 
 FILES = ("visual/model.onnx", "textual/model.onnx")
 
@@ -349,14 +349,14 @@ def test_a_folder_wins_over_a_hub_id(copy, monkeypatch):
 
 @pytest.mark.parametrize("name", ["embedded", "drawings"])
 def test_a_packaged_encoder_is_a_folder_of_the_package(tiny, monkeypatch, tmp_path, name):
-    from lpplusplus.encoders import packaged
+    from lpplusplus.encoders import named_models
 
-    assert Path(lpplusplus.__file__).parent / f"encoders/{name}_model" == packaged.FOLDERS[name]
-    monkeypatch.setitem(packaged.FOLDERS, name, tiny[0] / "a")
+    assert Path(lpplusplus.__file__).parent / f"encoders/{name}_model" == named_models.FOLDERS[name]
+    monkeypatch.setitem(named_models.FOLDERS, name, tiny[0] / "a")
     encoder = open_encoder(name)
     assert encoder.spec == name
     assert encoder.fingerprint == open_encoder(f"onnx:{tiny[0] / 'a'}").fingerprint
     assert encoder.encode_texts(["a cat"]).shape == (1, 32)
-    monkeypatch.setitem(packaged.FOLDERS, name, tmp_path / "missing")
+    monkeypatch.setitem(named_models.FOLDERS, name, tmp_path / "missing")
     with pytest.raises(EncoderError, match="reinstall lpplusplus"):
         open_encoder(name)

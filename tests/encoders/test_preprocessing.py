@@ -8,9 +8,16 @@ import pytest
 from PIL import Image
 
 from lpplusplus.encoders import EncoderError
-from lpplusplus.encoders.onnx_folder import read_preprocessing
-from lpplusplus.encoders.pixels.configs import from_open_clip, from_transformers
-from lpplusplus.encoders.pixels.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing, random_box, random_crop
+from lpplusplus.encoders.onnx_files import read_preprocessing
+from lpplusplus.encoders.pixels.preprocessing import (
+    CLIP_MEAN,
+    CLIP_STD,
+    Preprocessing,
+    from_open_clip,
+    from_transformers,
+    random_box,
+    random_crop,
+)
 
 SIZES = [
     (640, 427),

@@ -83,7 +83,7 @@ class TestTheDoor:
 def test_the_old_name_of_drawings_still_opens_it(tmp_path):
     """Files of before say "embedded" and have the fingerprint of what is called drawings now."""
     from lpplusplus.encoders import open_encoder
-    from lpplusplus.encoders.packaged import DRAWINGS_FINGERPRINT
+    from lpplusplus.encoders.named_models import DRAWINGS_FINGERPRINT
     from lpplusplus.images import ImageClassifier
 
     drawings, photos = open_encoder("drawings"), make_folder(tmp_path / "photos", {"robin": 2, "wren": 2})

@@ -11,9 +11,8 @@ from PIL import Image
 from lpplusplus import LPPlusPlus, TipAdapter, ZeroShot
 from lpplusplus._core.model_file import ModelFormatError
 from lpplusplus.encoders import MODULES, EncoderError
-from lpplusplus.encoders.class_text import class_texts
+from lpplusplus.encoders.class_text import SUBJECTS, class_texts
 from lpplusplus.encoders.pixels.decoding import ImageError
-from lpplusplus.encoders.templates import SUBJECTS
 from lpplusplus.images.classifier import ImageClassifier, SourceError
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder

@@ -14,7 +14,7 @@ from commands import complaint, lpp
 from embedding_service import embedding_service
 from hub_server import hub
 from lpplusplus.encoders import EncoderError, NetworkNeededError, open_encoder
-from lpplusplus.encoders.packaged import FOLDERS
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.images import ImageClassifier
 from toy_images import make_folder
 
@@ -170,7 +170,7 @@ def test_open_clip_models_are_opened_from_the_cache(tmp_path, monkeypatch):
     import huggingface_hub
 
     import exports
-    from lpplusplus.encoders.kinds import Access
+    from lpplusplus.encoders.base import Access
     from lpplusplus.encoders.open_clip import KIND
 
     _, weights = exports.write_checkpoint("lpp-tiny-vit", tmp_path)

@@ -19,8 +19,7 @@ import prompt_examples  # noqa: E402
 from lpplusplus import PLOT, CoOp, KgCoOp, ProGrad, ZeroShot  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.class_text import class_texts  # noqa: E402
-from lpplusplus.encoders.open_clip import OpenClipEncoder  # noqa: E402
-from lpplusplus.encoders.open_clip_places import pooled_places  # noqa: E402
+from lpplusplus.encoders.open_clip import OpenClipEncoder, pooled_places  # noqa: E402
 from lpplusplus.methods._sinkhorn import transport_plan  # noqa: E402
 from lpplusplus.methods.kgcoop import drift  # noqa: E402
 from lpplusplus.methods.prograd import projected  # noqa: E402

@@ -165,7 +165,7 @@ def prepare(root):
 def prepare_hub(root, servers):
     """Commands that write what a hub sends, or a copy to send; the hub's client keeps files in the output folder."""
     from hub_server import hub
-    from lpplusplus.encoders.packaged import FOLDERS
+    from lpplusplus.encoders.named_models import FOLDERS
 
     token, commit, now, cases = "hf_token", "c" * 40, root / "now", {}
     settings = {"HF_HOME": now / "home", "TMPDIR": now / "tmp", "HF_TOKEN": token, "HF_HUB_DISABLE_XET": 1,

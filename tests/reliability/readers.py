@@ -21,7 +21,7 @@ from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.bench.draws import DrawError, read_draws, write_draws
 from lpplusplus.bench.plan import PlanError, read_plan
 from lpplusplus.encoders import EncoderError
-from lpplusplus.encoders.onnx_folder import read_preprocessing
+from lpplusplus.encoders.onnx_files import read_preprocessing
 from lpplusplus.images.classifier import ImageClassifier
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.sources import SourceError

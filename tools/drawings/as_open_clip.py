@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.open_clip import OpenClipEncoder
-from lpplusplus.encoders.packaged import FOLDERS
 
 from .towers import CONTEXT, DIM, ImageTower
 

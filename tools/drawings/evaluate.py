@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lpplusplus import LPPlusPlus
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.images.drawings import Scene, Thing, demo_classes, render
 from lpplusplus.images.drawings.scene import COLOURS
 

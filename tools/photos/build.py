@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from lpplusplus.encoders.pixels.configs import from_open_clip
+from lpplusplus.encoders.pixels.preprocessing import from_open_clip
 
 from .efficientnet import Graph, Weights, features
 from .minilm import MiniLM

@@ -36,8 +36,8 @@ from benchmarks.measure import median
 from lpplusplus import LPPlusPlus
 from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.encoders.class_text import class_texts
+from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.encoders.packaged import FOLDERS
 from lpplusplus.encoders.pixels.decoding import open_image
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder

@@ -77,7 +77,7 @@ def _on_ray(
     slots = where.slots(on_error)
     from ..cluster.embed import embed_on_ray
     from ..encoders import DEFAULT_ENCODER
-    from ..images.parquet.addresses import masked, spelled
+    from ..images.parquet.addresses import spelled
 
     with bar("Embedding on Ray") as progress:
         done = embed_on_ray(
@@ -85,7 +85,7 @@ def _on_ray(
             address=where.ray_address, progress=progress,
         )  # fmt: skip
     return {
-        "data_set": masked(output),
+        "data_set": spelled(output),
         "images": done.outcome.rows,
         "parts": len(done.outcome.receipts),
         "views": views,

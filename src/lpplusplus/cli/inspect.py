@@ -38,7 +38,7 @@ def inspect(
 
 def _model(path: Path) -> dict[str, Any]:
     from .._core.model_file import load
-    from ..encoders.packaged import current_name
+    from ..encoders.named_models import current_name
 
     model = load(path)
     images, insight = (_section(model.metadata_, name) for name in ("images", "insight"))

@@ -116,7 +116,7 @@ def _on_ray(
         raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
     slots = where.slots(on_error)
     from ..cluster.predict import predict_on_ray
-    from ..images.parquet.addresses import masked, spelled
+    from ..images.parquet.addresses import spelled
 
     with bar("Classifying on Ray") as progress:
         outcome, left_out = predict_on_ray(
@@ -126,12 +126,12 @@ def _on_ray(
     skipped = tell_skipped(left_out)
     if as_json:
         counts = {"images": outcome.rows, "parts": len(outcome.receipts), "reused": outcome.reused}
-        show_json({"answers": masked(output), **counts, "skipped": skipped})
+        show_json({"answers": spelled(output), **counts, "skipped": skipped})
         return
     say(
         f"[bold]{{}}[/]: answers for {outcome.rows} images, {outcome.reused} of them there already, {len(skipped)} "
         f"skipped",
-        masked(output),
+        spelled(output),
     )
 
 

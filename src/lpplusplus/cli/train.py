@@ -59,7 +59,7 @@ METHODS = {
 }
 """Short names of methods; all others are named by their class."""
 SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @medical"
-"""Subjects of `encoders.templates`, which is not imported for --help."""
+"""Subjects of `encoders.class_text`, which is not imported for --help."""
 
 
 def train(

@@ -15,7 +15,7 @@ from ..encoders import Encoder, open_encoder
 from ..images.embedder import embed
 from ..images.embeddings import Embeddings, Origin
 from ..images.errors import SourceError
-from ..images.parquet.addresses import masked, open_place, without_secrets
+from ..images.parquet.addresses import open_place, spelled
 from ..images.parquet.columns import named_classes, to_table
 from ..images.parquet.index import ParquetIndex
 from ..images.sources.image_set import ImageSet
@@ -110,14 +110,14 @@ def embed_on_ray(
         outcome = run(embed_part, work, listed, target, slots, progress)
     if not outcome.rows:
         first = (*listed.problems, *outcome.skipped)[0]
-        raise SourceError(f"no image of {masked(source)} can be used. First skipped: {first[0]}: {first[1]}")
-    classes, names = _classes(listed, outcome, masked(source))
+        raise SourceError(f"no image of {spelled(source)} can be used. First skipped: {first[0]}: {first[1]}")
+    classes, names = _classes(listed, outcome, spelled(source))
     system, folder = open_place(output)
     try:
         rows = tuple(receipt.rows for receipt in outcome.receipts)
         ParquetIndex(origin, classes, names, listed.labelled, rows).write(system, folder)
     except OSError as error:
-        raise ClusterError(f"{masked(output)} cannot be written ({without_secrets(str(error), output)}).") from None
+        raise ClusterError(f"{spelled(output)} cannot be written ({error!s}).") from None
     skipped = [*listed.problems, *outcome.skipped]
     return Embedded(outcome, origin, classes, skipped, listed.ignored, work.batch)
 
@@ -188,7 +188,7 @@ def _measure(work: Embedding, part: WorkPart) -> int | None:
         opened: Any = part.open()
         return measured_batch(_encoder(work), opened)
     except Exception as error:
-        raise ClusterError(without_secrets(str(error), part.place)) from None
+        raise ClusterError(str(error)) from None
 
 
 def _classes(listed: WorkPlan, outcome: Outcome, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,7 +14,7 @@ from .._core.text import BriefError
 from ..images.embeddings import DIGEST, Embeddings, Origin, share_of
 from ..images.errors import SourceError
 from ..images.parquet import is_parquet, read_parquet
-from ..images.parquet.addresses import masked, without_secrets
+from ..images.parquet.addresses import spelled
 from ..images.parquet.columns import named_classes
 from ..images.parquet.reading import files_of
 from ..images.saved import MOST_DIGESTS
@@ -82,7 +82,7 @@ class Holder:
         try:
             return held(X, first, *arguments)
         except (MemoryError, OSError) as error:  # Problems of its machine; errors of checks go to the user unchanged.
-            raise ClusterError(without_secrets(repr(error), self._place)) from None
+            raise ClusterError(repr(error)) from None
 
     def _rows(self) -> NDArray[Any]:
         return self._read().X[:, 0] if self._X is None else self._X
@@ -92,10 +92,10 @@ class Holder:
             found = _open(self._place, self._share)
         except Exception as error:
             said = str(error) if isinstance(error, BriefError | OSError | ImportError) else repr(error)
-            raise ClusterError(without_secrets(said, self._place)) from None
+            raise ClusterError(said) from None
         if found.X.shape[1] > 1:
             raise ClusterError(
-                f"{masked(self._place)} has {found.X.shape[1]} random crops of each image: workers hold one embedding "
+                f"{spelled(self._place)} has {found.X.shape[1]} random crops of each image: workers hold one embedding "
                 f"each. Train with --engine local, or embed without --views."
             )
         self._X = found.X[:, 0]
@@ -171,7 +171,7 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
     actors = [kind.remote(place, (number, count)) for number in range(count)]
     try:
         about = [_answer(begun) for begun in [actor.about.remote() for actor in actors]]
-        yield _together(about, ScatteredRows(RayHolders(actors, about)), masked(source))
+        yield _together(about, ScatteredRows(RayHolders(actors, about)), spelled(source))
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -188,7 +188,7 @@ def _files(place: str) -> int:
     if not Path(place).exists():
         raise SourceError(f"{place} does not exist.")
     raise SourceError(
-        f"{masked(place)} has no embeddings to train on: name a Parquet data set or a feature store, as lpp embed "
+        f"{spelled(place)} has no embeddings to train on: name a Parquet data set or a feature store, as lpp embed "
         f"makes them."
     )
 

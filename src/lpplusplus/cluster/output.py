@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..images.errors import StoreError
-from ..images.parquet.addresses import is_address, masked, need_pyarrow, open_place, spelled
+from ..images.parquet.addresses import is_address, need_pyarrow, open_place, spelled
 from ..images.parquet.columns import LABEL, head_of
 from ..images.parquet.index import NAME, part_name, put
 from ..images.parquet.writing import refuse_files, write_part
@@ -32,7 +32,7 @@ def settings(place: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise StoreError(f"{masked(place)}/{SETTINGS} is damaged: remove it ({type(error).__name__}).") from None
+        raise StoreError(f"{spelled(place)}/{SETTINGS} is damaged: remove it ({type(error).__name__}).") from None
     return found if isinstance(found, dict) else None
 
 
@@ -99,7 +99,7 @@ class Output:
         """
         system, folder = open_place(self.place)
         names = {part_name(number): number for number in range(len(plan.parts))}
-        refuse_files(system, folder, masked(self.place), {**names, NAME: 0, SETTINGS: 0}, hidden=True)
+        refuse_files(system, folder, spelled(self.place), {**names, NAME: 0, SETTINGS: 0}, hidden=True)
         system.create_dir(folder, recursive=True)
         inside = {one.base_name for one in system.get_file_info(need_pyarrow("fs").FileSelector(folder))}
         there = [number for name, number in names.items() if name in inside]
@@ -109,7 +109,7 @@ class Output:
 
     def _receipt(self, system: Any, folder: str, number: int, plan: WorkPlan) -> PartReceipt | None:
         """The receipt of an existing part; None if it is damaged and must be made again."""
-        where = f"{masked(self.place)}/{part_name(number)}"
+        where = f"{spelled(self.place)}/{part_name(number)}"
         try:
             file = need_pyarrow("parquet").ParquetFile(system.open_input_file(f"{folder}/{part_name(number)}"))
         except Exception:  # pyarrow's own errors on a file that is cut off.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..images.embeddings import Embeddings
 from ..images.errors import SourceError, shown
-from ..images.parquet.addresses import is_address, masked, need_pyarrow, open_place, shown_in
+from ..images.parquet.addresses import is_address, need_pyarrow, open_place, shown_in, spelled
 from ..images.parquet.columns import EMBEDDING, LABEL, labels_of
 from ..images.parquet.reading import read_file
 from ..images.sources import ImageSet, open_images
@@ -46,7 +46,7 @@ class Files:
         """The images, on a worker."""
         system, _ = open_place(self.place)
         items: list[Item] = [PlacedFile(system, path, name) for path, name in zip(self.paths, self.shown, strict=True)]
-        return image_set(items, self.labels, masked(self.place))
+        return image_set(items, self.labels, spelled(self.place))
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def plan(source: str, *, labels: bool) -> WorkPlan:
         return shards
     place, images = source, _images(source, labels)
     if not images.items and not images.problems:
-        raise SourceError(f"{masked(source)} has no images.")
+        raise SourceError(f"{spelled(source)} has no images.")
     step = ROWS_PER_SHARD
     while -(-len(images) // step) > MOST_PARTS:
         step *= 2
@@ -221,7 +221,7 @@ def _shards(source: str, labels: bool) -> WorkPlan | None:
     system, path = open_place(source)
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
-        raise SourceError(f"{masked(source)} does not exist.")
+        raise SourceError(f"{spelled(source)} does not exist.")
     inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
     chosen = sorted((o for o in inside if o.base_name[:1] not in "._"), key=lambda one: one.path)
     tables = [one for one in chosen if one.base_name.endswith(".parquet")]

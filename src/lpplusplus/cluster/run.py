@@ -7,7 +7,6 @@ from typing import Any
 
 from .._core.progress import Progress
 from .._core.text import BriefError
-from ..images.parquet.addresses import without_secrets
 from .errors import ClusterError
 from .output import Output, PartReceipt
 from .parts import WorkPart, WorkPlan
@@ -89,9 +88,9 @@ def run(
 
 
 def _guarded(work: Callable[..., PartReceipt], shared: Any, output: Output, part: WorkPart, number: int) -> PartReceipt:
-    """On a worker: mask passwords in errors, also in those that Ray logs."""
+    """On a worker: errors that can be sent, with the number of the part."""
     try:
         return work(shared, output, part, number)
     except Exception as error:
         said = str(error) if isinstance(error, BriefError | OSError | ImportError) else repr(error)
-        raise ClusterError(f"part {number}: {without_secrets(said, part.place, output.place)}") from None
+        raise ClusterError(f"part {number}: {said}") from None

@@ -10,7 +10,7 @@ from .._core.base import FewShotClassifier
 from ..encoders.class_text import DEFAULT_TEMPLATE
 from ..images.classifier import ImageClassifier
 from ..images.errors import SourceError
-from ..images.parquet.addresses import masked
+from ..images.parquet.addresses import spelled
 from .holders import scattered
 from .slots import Slots, connected
 
@@ -70,7 +70,7 @@ def train_on_ray(
     clf = ImageClassifier(encoder, template=template, method=method, allow_network=allow_network)
     with connected(address), scattered(source, slots) as support:
         if support.labels is None:
-            raise SourceError(f"{masked(source)} has no labels to train on.")
+            raise SourceError(f"{spelled(source)} has no labels to train on.")
         clf.fit(support, val=val, names=names)
         workers = len(support.X._mine)  # type: ignore[attr-defined]
     del clf.support_  # Only the workers had it.

@@ -1,4 +1,4 @@
-"""Image–text encoders, opened by name; one small file each.
+"""Image–text encoders, opened by name.
 
 To add one, write a module with a subclass of `Encoder` and a `KIND` that describes it, and name it in `MODULES`.
 A module with several has `KINDS`, by name.
@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from .base import Encoder, EncoderError
-from .kinds import Access, EncoderKind, NetworkNeededError
+from .base import Access, Encoder, EncoderError, EncoderKind, NetworkNeededError
 
 __all__ = [
     "DEFAULT_ENCODER",
@@ -26,10 +25,10 @@ __all__ = [
 DEFAULT_ENCODER = "embedded"
 """The encoder if none is named."""
 MODULES = {
-    "embedded": ".packaged",
-    "clip": ".clip",
-    "clip-large": ".clip",
-    "drawings": ".packaged",
+    "embedded": ".named_models",
+    "clip": ".named_models",
+    "clip-large": ".named_models",
+    "drawings": ".named_models",
     "onnx": ".onnx",
     "open_clip": ".open_clip",
     "https": ".http",

@@ -1,16 +1,22 @@
 """From class names to class embeddings, as CLIP does it: fill in templates, embed, average."""
 
+import json
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import Encoder, EncoderError
-from .templates import of_subject
 
 DEFAULT_TEMPLATE = "a photo of a {}."
 """The default: CLIP's own template."""
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    subject: tuple(templates)
+    for subject, templates in json.loads(Path(__file__).with_name("templates.json").read_text("utf-8")).items()
+}
+"""Ready sentences around class names, by what the images show: `-t @satellite` takes all of one subject."""
 CLASSES_AT_ONCE = 512
 """Classes whose texts are embedded together, which bounds the memory."""
 
@@ -18,7 +24,7 @@ CLASSES_AT_ONCE = 512
 def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
     """One or several templates as a tuple; refused unless each has `{}` exactly once, for the class name.
 
-    "@pet" stands for the templates of that subject (`templates.SUBJECTS`).
+    "@pet" stands for the templates of that subject (`SUBJECTS`).
 
     Examples
     --------
@@ -33,7 +39,10 @@ def check_templates(templates: str | Sequence[str]) -> tuple[str, ...]:
     checked: list[str] = []
     for template in given:
         if isinstance(template, str) and template.startswith("@"):
-            checked += of_subject(template)
+            if template[1:] not in SUBJECTS:
+                known = ", ".join(f"@{name}" for name in SUBJECTS)
+                raise ValueError(f"there are no templates {template!r}: there are {known}.")
+            checked += SUBJECTS[template[1:]]
             continue
         if not isinstance(template, str) or template.count("{}") != 1:
             raise ValueError(

@@ -23,8 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Encoder, EncoderError
-from .kinds import Access, EncoderKind, NetworkNeededError
+from .base import Access, Encoder, EncoderError, EncoderKind, NetworkNeededError
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -1,7 +1,7 @@
 """One JSON request to an embedding service: bounded in time and size, tried again where that helps.
 
-The key is read from the environment for each request. It is sent to the address of the request only, and only if that
-address may have it. It is never shown.
+The key is read from the environment for each request. It is sent to the server of the encoder's address only, and only
+if that server may have it. It is never shown.
 """
 
 import email.utils
@@ -9,21 +9,29 @@ import ipaddress
 import json
 import os
 import random
+import socket
 import ssl
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import anyio
 import httpx2 as httpx
-from anyio.from_thread import start_blocking_portal
 
+from .._core.addresses import only_for
+from .._core.lazy import lazy
 from .base import EncoderError
 
 KEY_VARIABLE = "LPP_API_KEY"
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "lpplusplus",
+}
 TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 """HTTP status codes after which the same request may succeed later."""
 LONGEST_WAIT = 60.0
@@ -44,14 +52,13 @@ class _PassingError(EncoderError):
         self.wait = wait
 
 
-@dataclass(frozen=True)
 class Post:
-    """Where to send requests, and for how long.
+    """Where to send requests, and for how long. The connection is kept; one request goes at a time.
 
     Parameters
     ----------
     url
-        Where to. Redirects are not followed: they could lead the key and the images to another host.
+        Where to. Redirects are not followed: they could lead the images to another host.
     send_key
         Whether the service gets the key, if there is one.
     timeout
@@ -67,19 +74,30 @@ class Post:
         Seconds before the second attempt; doubled before each further one.
     """
 
-    url: str
-    send_key: bool = True
-    timeout: float = 30.0
-    total: float = 300.0
-    attempts: int = 6
-    response_limit: int = 256 << 20
-    first_wait: float = 0.5
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        url: str,
+        send_key: bool = True,
+        *,
+        timeout: float = 30.0,
+        total: float = 300.0,
+        attempts: int = 6,
+        response_limit: int = 256 << 20,
+        first_wait: float = 0.5,
+    ) -> None:
         try:
-            httpx.URL(self.url)
+            httpx.URL(url)
         except httpx.InvalidURL as error:
-            raise EncoderError(f"{self.url} is not an address: {error}.") from error
+            raise EncoderError(f"{url} is not an address: {error}.") from error
+        self.url, self._send_key, self._timeout, self._total = url, send_key, timeout, total
+        self._attempts, self._response_limit, self._first_wait = attempts, response_limit, first_wait
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_line"}
+
+    @lazy
+    def _line(self) -> "_Line":
+        return _Line(self.url, self._send_key)
 
     def __call__(self, payload: dict[str, Any]) -> Any:
         """Send `payload`; returns the decoded JSON answer.
@@ -89,58 +107,51 @@ class Post:
         EncoderError
             If the answer is an error, too large or not JSON, or does not come in time.
         """
-        # Only an event loop can stop a request at every point. It runs in a thread: a notebook has a loop already.
-        with start_blocking_portal() as portal:
-            content = portal.call(self._ask, json.dumps(payload).encode(), self._headers())
+        if self._send_key:
+            _bearer(self.url)  # Refused here, not in the middle of a request.
+        body, line = json.dumps(payload).encode(), self._line
+        with line.turn:
+            deadline = time.monotonic() + self._total
+            watchdog = threading.Timer(self._total, line.cut)  # A service can be slow without ever being silent.
+            watchdog.daemon = True
+            watchdog.start()
+            try:
+                content = self._ask(line, body, deadline)
+            finally:
+                watchdog.cancel()
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
             start = _readable(content)[:80]
             raise EncoderError(f"{self.url} answers with something that is not JSON: {start!r}.") from error
 
-    def _headers(self) -> dict[str, str]:
-        headers = dict.fromkeys(("Content-Type", "Accept"), "application/json")
-        headers |= {"User-Agent": "lpplusplus", "Accept-Encoding": "identity"}
-        key = os.environ.get(KEY_VARIABLE)
-        if not key or not self.send_key:
-            return headers
-        url = httpx.URL(self.url)
-        if url.scheme != "https" and not is_local(url.host):
-            raise EncoderError(
-                f"{KEY_VARIABLE} is set, but {self.url} is not encrypted and not on this machine: use https, or unset "
-                f"{KEY_VARIABLE} if the service needs no key."
-            )
-        if not (key.isascii() and key.isprintable() and " " not in key):
-            raise EncoderError(f"{KEY_VARIABLE} has characters that no key has, such as spaces or line ends.")
-        return headers | {"Authorization": f"Bearer {key}"}
-
-    async def _ask(self, body: bytes, headers: dict[str, str]) -> bytes:
+    def _ask(self, line: "_Line", body: bytes, deadline: float) -> bytes:
         """The answer, after as many attempts as it takes."""
-        deadline = anyio.current_time() + self.total
-        options: dict[str, Any] = {"headers": headers, "timeout": self.timeout, "verify": _certificates()}
-        if is_local(httpx.URL(self.url).host):
-            options["trust_env"] = False  # No proxy.
-        with anyio.CancelScope(deadline=deadline):
-            async with httpx.AsyncClient(**options) as client:
-                for attempt in range(1, self.attempts + 1):
-                    try:
-                        return await self._once(client, body)
-                    except _PassingError as error:
-                        wait = max(error.wait, self.first_wait * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
-                        if attempt == self.attempts or anyio.current_time() + wait > deadline:
-                            raise EncoderError(
-                                f"{error}. Gave up after {attempt} {'attempt' if attempt == 1 else 'attempts'}: try "
-                                f"again later. What a feature store holds is not asked for again."
-                            ) from error
-                    await anyio.sleep(wait)
-        raise EncoderError(f"{self.url} has not answered in full after {self.total:g} s: try again later.")
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return self._once(line, body, deadline)
+            except _PassingError as error:
+                wait = max(error.wait, self._first_wait * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
+                now = time.monotonic()
+                if now < deadline and (attempt == self._attempts or now + wait > deadline):
+                    raise EncoderError(
+                        f"{error}. Gave up after {attempt} {'attempt' if attempt == 1 else 'attempts'}: try again "
+                        f"later. What a feature store holds is not asked for again."
+                    ) from error
+            if now >= deadline:
+                break
+            time.sleep(wait)
+        raise EncoderError(f"{self.url} has not answered in full after {self._total:g} s: try again later.")
 
-    async def _once(self, client: httpx.AsyncClient, body: bytes) -> bytes:
+    def _once(self, line: "_Line", body: bytes, deadline: float) -> bytes:
         content = bytearray()
+        timeout = min(self._timeout, max(deadline - time.monotonic(), 0.001))
         try:
-            async with client.stream("POST", self.url, content=body) as response:
-                limit = self.response_limit if response.is_success else SHOWN_FROM
-                async for block in response.aiter_raw():
+            with line.client.stream(
+                "POST", self.url, content=body, timeout=timeout, extensions={"trace": line.note}
+            ) as response:
+                limit = self._response_limit if response.is_success else SHOWN_FROM
+                for block in response.iter_raw():
                     content += block
                     if len(content) > limit:
                         break
@@ -160,7 +171,7 @@ class Post:
         hint = ""
         if status in (401, 403):
             hint = f" Set {KEY_VARIABLE} to the service's key."
-            if not self.send_key:
+            if not self._send_key:
                 hint = " No key was sent, since a file named this service: name it with --encoder, or in LPP_API_HOST."
         problem = f"{self.url} answers {status} {_readable(response.reason_phrase)}: {said}{hint}"
         if status in TRANSIENT:
@@ -176,8 +187,49 @@ class Post:
                 # Errors of looking up a name have negative numbers and texts of their own.
                 reason = os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
         if isinstance(error, httpx.TimeoutException):
-            reason = f"timed out after {self.timeout:g} s"
+            reason = f"timed out after {self._timeout:g} s"
         return _PassingError(f"{self.url} does not answer ({_readable(reason)})")
+
+
+class _Line:
+    """A client that keeps its connection, which another thread can cut."""
+
+    def __init__(self, url: str, send_key: bool) -> None:
+        self.turn = threading.Lock()
+        self._stream: Any = None
+        hooks = [only_for(url, "Authorization", lambda: _bearer(url))] if send_key else []
+        self.client = httpx.Client(
+            headers=HEADERS,
+            verify=_certificates(),
+            trust_env=not is_local(httpx.URL(url).host),  # Proxies are for other machines.
+            event_hooks={"request": hooks},
+        )
+        weakref.finalize(self, self.client.close)
+
+    def note(self, event: str, about: dict[str, Any]) -> None:
+        """Keep the connection that the client has opened."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = about["return_value"]
+
+    def cut(self) -> None:
+        """End what the connection is waiting for."""
+        with suppress(OSError, AttributeError):  # It is closed already, or was never open.
+            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+def _bearer(url: str) -> str | None:
+    """The header with the key, if there is one; refused if it could be read on the way."""
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        return None
+    if not url.startswith("https:") and not is_local(httpx.URL(url).host):
+        raise EncoderError(
+            f"{KEY_VARIABLE} is set, but {url} is not encrypted and not on this machine: use https, or unset "
+            f"{KEY_VARIABLE} if the service needs no key."
+        )
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise EncoderError(f"{KEY_VARIABLE} has characters that no key has, such as spaces or line ends.")
+    return f"Bearer {key}"
 
 
 @cache

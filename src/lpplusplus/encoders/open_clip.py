@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Encoder, EncoderError
-from .kinds import FROM_HUB, Access, EncoderKind, NetworkNeededError, check_local
+from .base import FROM_HUB, Access, Encoder, EncoderError, EncoderKind, NetworkNeededError, check_local
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -86,7 +85,7 @@ class OpenClipEncoder(Encoder):
     def _adopt(self, name: str, model: Any, tokenizer: Any, device: str) -> None:
         import torch
 
-        from .pixels.configs import from_open_clip
+        from .pixels.preprocessing import from_open_clip
 
         self.spec, self.device, self.tokenizer = f"open_clip:{name}", torch.device(device), tokenizer
         self.model = model.eval().requires_grad_(False)
@@ -124,8 +123,6 @@ class OpenClipEncoder(Encoder):
         """
         import torch
 
-        from .open_clip_places import image_and_places
-
         batch = [torch.as_tensor(image) for image in batch]
         if not batch:
             raise ValueError("encode_places has no images: how many places they would have is not known.")
@@ -156,6 +153,44 @@ class OpenClipEncoder(Encoder):
         digest.update(f"quick_gelu {quick} tokens {tokens.shape}\n".encode())
         digest.update(tokens.astype("<i8").tobytes())
         return f"open_clip-{digest.hexdigest()}"
+
+
+def image_and_places(visual: Any, images: Any, spec: str) -> Any:
+    """Embeddings of whole images, then of their places, by the tower's own modules; (n, 1 + places, dim)."""
+    import torch
+
+    kind = type(visual).__name__
+    pooled = getattr(visual, "attn_pool", None) is not None
+    convolutional = kind == "ModifiedResNet"
+    if not convolutional and (kind != "VisionTransformer" or pooled):
+        raise EncoderError(
+            f"{spec}: no places can be read from its image tower, a {kind}{' with a pooler' if pooled else ''}. "
+            f"Use a ResNet or vision transformer of open_clip's own, such as RN50 or ViT-B-32."
+        )
+    inside = visual.layer4 if convolutional else visual.transformer
+    seen: list[Any] = []
+    handle = inside.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    try:
+        whole = visual(images)
+    finally:
+        handle.remove()
+    places = pooled_places(visual.attnpool, seen[-1]) if convolutional else visual.ln_post(seen[-1]) @ visual.proj
+    return torch.cat([whole[:, None], places[:, 1:]], dim=1)
+
+
+def pooled_places(pool: Any, x: Any) -> Any:
+    """All outputs of CLIP's attention pool: first the one of the mean, which the model returns, then one per place."""
+    import torch
+
+    x = x.flatten(2).mT
+    x = torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + pool.positional_embedding
+    n, length, width = x.shape
+    q, k, v = (
+        layer(x).reshape(n, length, pool.num_heads, width // pool.num_heads).transpose(1, 2)
+        for layer in (pool.q_proj, pool.k_proj, pool.v_proj)
+    )
+    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, length, width)
+    return pool.c_proj(mixed)
 
 
 def _resolve(name: str) -> tuple[str, dict[str, Any]]:

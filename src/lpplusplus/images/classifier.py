@@ -44,7 +44,7 @@ class ImageClassifier(Growing, Sharing):
         "clip-large", "onnx:FOLDER-OR-HUB-ID", "open_clip:ARCH/PRETRAINED", the address of an embedding service, or an
         `Encoder`. By default the encoder that made the feature store which is trained on, else "embedded".
     template : str or list of str
-        Sentence with {} for the class name; "@satellite" and other subjects (`encoders.templates.SUBJECTS`) stand for
+        Sentence with {} for the class name; "@satellite" and other subjects (`encoders.class_text.SUBJECTS`) stand for
         several. With several, `LPPlusPlus` lets the images decide how much each counts, other methods average.
     method : estimator, optional
         The method to fit on the embeddings, by default `LPPlusPlus()`. It is cloned, not changed.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._core.files import canonical_json
 from .._core.lazy import lazy
-from ..encoders.packaged import current_name
+from ..encoders.named_models import current_name
 from .errors import shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from .embedder import embed
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .parquet import is_parquet, read_parquet
-from .parquet.addresses import masked
+from .parquet.addresses import spelled
 from .sources import ImageSet, open_images, read_arrays, sample_shots
 from .sources.class_names import match_names
 from .sources.folders import PartName
@@ -132,7 +132,7 @@ def called(source: Any) -> str:
     """What messages call a source."""
     if isinstance(source, ImageSet):
         return source.source
-    return masked(source) if isinstance(source, str | os.PathLike) else "the list of images"
+    return spelled(source) if isinstance(source, str | os.PathLike) else "the list of images"
 
 
 def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ...encoders import known_encoders
-from ...encoders.kinds import EncoderKind
+from ...encoders.base import EncoderKind
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..exports import KINDS

@@ -28,7 +28,7 @@ import numpy as np
 from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError, features
 
 from ..._core.threads import fork_safe_lock
-from . import raw
+from . import RAW_ADVICE, RAW_SUFFIXES
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
@@ -195,8 +195,8 @@ def decode(
 
 
 def _refuse_raw(path: str | PathLike[str]) -> None:
-    if os.path.splitext(os.fspath(path))[1].lower() in raw.SUFFIXES:
-        raise ImageError(path, f"is a RAW photo. {raw.ADVICE}")
+    if os.path.splitext(os.fspath(path))[1].lower() in RAW_SUFFIXES:
+        raise ImageError(path, f"is a RAW photo. {RAW_ADVICE}")
 
 
 def convert(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:

@@ -1,6 +1,6 @@
 """Places in the file systems that pyarrow and fsspec know: local paths, `file://`, `s3://`, `gs://` and so on.
 
-An address may hold a password. `masked` is what messages, logs and files may show of it.
+No address holds a password: `spelled` refuses it. Keys come from the environment variables of each service.
 """
 
 import os
@@ -9,16 +9,26 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from ..errors import SourceError
+from ..errors import SourceError, shown
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/]|/[^/]|$)")
 """Two letters or more: `C:/` is a folder. One slash is enough, since `pathlib` removes one of the two."""
 _ARROW = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 """Schemes for which pyarrow has its own file systems."""
-_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
+_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion", "anonymous")
 """Parameters of an address that are not secret, unless they contain a password themselves."""
+_NAMED = ("hdfs", "viewfs", "abfs", "abfss", "ssh", "sftp")
+"""Schemes that name a user or a container before "@"; no password."""
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "gcs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "abfs": "AZURE_STORAGE_KEY",
+    "abfss": "AZURE_STORAGE_KEY",
+}
+_OTHERS = "the environment variables of that service's client"
 
 
 def is_address(place: str | PathLike[str]) -> bool:
@@ -35,6 +45,13 @@ def is_address(place: str | PathLike[str]) -> bool:
 def spelled(place: str | PathLike[str]) -> str:
     """An address with both of its slashes (`pathlib` removes one); any other path unchanged.
 
+    Raises
+    ------
+    SourceError
+        The address holds a password or what may be one: addresses get into messages, files and lists of processes.
+
+    Examples
+    --------
     >>> spelled("s3:/bucket/photos")
     's3://bucket/photos'
     """
@@ -42,44 +59,21 @@ def spelled(place: str | PathLike[str]) -> str:
     if not is_address(text):
         return text
     scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
     rest = re.sub(r"=(https?):/(?=[^/])", r"=\1://", rest)  # In a parameter, too.
-    return f"{scheme.lower()}://{'/' if scheme.lower() == 'file' else ''}{rest.lstrip('/')}"
-
-
-def masked(place: str | PathLike[str]) -> str:
-    """An address with everything replaced that may be secret.
-
-    >>> masked("s3://key:secret@bucket/photos?endpoint_override=127.0.0.1:9000&token=t")
-    's3://***@bucket/photos?endpoint_override=127.0.0.1:9000&token=***'
-    """
-    text = spelled(place)
-    if not is_address(text):
-        return text
-    parts = urlsplit(text)
-    _, at, host = parts.netloc.rpartition("@")
-    pairs = [(key, value if key in _HARMLESS and "@" not in value else "***") for key, value in parse_qsl(parts.query)]
-    query = urlencode(pairs, safe="*:/")
-    return urlunsplit((parts.scheme, f"***@{host}" if at else parts.netloc, parts.path, query, ""))
-
-
-def secrets_of(place: str | PathLike[str]) -> list[str]:
-    """All texts in an address that must not be shown, the longest first."""
-    text = spelled(place)
-    if not is_address(text):
-        return []
-    parts = urlsplit(text)
-    user = parts.netloc.rpartition("@")[0]
-    hidden = [user, *user.split(":"), *(v for k, v in parse_qsl(parts.query) if k not in _HARMLESS or "@" in v)]
-    return sorted({one for text in hidden for one in (text, unquote(text)) if one}, key=len, reverse=True)
-
-
-def without_secrets(message: str, *places: str | PathLike[str]) -> str:
-    """A message of another library, with the secrets of these addresses masked."""
-    for place in places:
-        message = message.replace(spelled(place), masked(place))
-        for secret in secrets_of(place):
-            message = message.replace(secret, "***")
-    return message
+    whole = f"{scheme}://{'/' if scheme == 'file' else ''}{rest.lstrip('/')}"
+    parts = urlsplit(whole)
+    secret = "a user or password" if "@" in parts.netloc and scheme not in _NAMED else ""
+    if ":" in parts.netloc.rpartition("@")[0]:
+        secret = "a password"
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in _HARMLESS or "@" in value:
+            secret = f"a parameter {shown(name)}, which may be a key"
+    if secret:
+        raise SourceError(
+            f"an address of {scheme}:// has {secret}: leave it out, and set {_VARIABLES.get(scheme, _OTHERS)} instead."
+        )
+    return whole
 
 
 def open_place(place: str | PathLike[str]) -> tuple[Any, str]:
@@ -88,7 +82,7 @@ def open_place(place: str | PathLike[str]) -> tuple[Any, str]:
     Raises
     ------
     SourceError
-        It cannot be reached; no message has a password.
+        It cannot be reached.
     """
     arrow_fs = need_pyarrow("fs")
     text = spelled(place)
@@ -97,9 +91,9 @@ def open_place(place: str | PathLike[str]) -> tuple[Any, str]:
     try:
         system, path = _file_system(text)
     except ImportError as error:
-        raise SourceError(f"{masked(text)} needs a package that is not installed ({error}).") from None
+        raise SourceError(f"{text} needs a package that is not installed ({error}).") from None
     except Exception as error:  # Every file system raises its own.
-        raise SourceError(f"{masked(text)} cannot be reached ({without_secrets(str(error), text)}).") from None
+        raise SourceError(f"{text} cannot be reached ({shown(str(error))}).") from None
     return system, path.rstrip("/")
 
 

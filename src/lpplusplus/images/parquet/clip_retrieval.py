@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..embeddings import Embeddings
 from ..errors import SourceError, shown
 from ..sources.arrays import check_finite_rows, read_header
-from .addresses import masked, need_pyarrow, shown_in
+from .addresses import need_pyarrow, shown_in, spelled
 from .columns import labels_of, named_classes
 
 _ARRAY, _TABLE = re.compile(r"img_emb_(\d+)\.npy"), re.compile(r"metadata_(\d+)\.parquet")
@@ -91,10 +91,10 @@ def read(system: Any, layout: Layout, place: Any, label: str) -> Embeddings:
         )  # fmt: skip
         arrays.append(array)
     if len({array.shape[1] for array in arrays}) > 1:
-        raise SourceError(f"{masked(place)}: its arrays have {sorted({a.shape[1] for a in arrays})} columns.")
+        raise SourceError(f"{spelled(place)}: its arrays have {sorted({a.shape[1] for a in arrays})} columns.")
     X = np.concatenate(arrays)
-    check_finite_rows(X, masked(place))
-    classes, names_ = named_classes(labels if labelled else None, whole, masked(place))
+    check_finite_rows(X, spelled(place))
+    classes, names_ = named_classes(labels if labelled else None, whole, spelled(place))
     found = np.array(labels, np.str_) if labelled else None
     return Embeddings(X[:, None], found, paths, classes, names_, reused=len(X))
 

@@ -15,7 +15,7 @@ from ..embeddings import Embeddings, Origin, share_of
 from ..errors import SourceError, StoreError, shown
 from ..sources.arrays import FREELY_UNPACKED, MOST_PACKED, check_finite_rows
 from . import clip_retrieval
-from .addresses import is_address, masked, need_pyarrow, open_place, shown_in, without_secrets
+from .addresses import is_address, need_pyarrow, open_place, shown_in, spelled
 from .columns import EMBEDDING, HASH, LABEL, PATH, head_of, labels_of, named_classes, read_origin, rows_of, width_of
 from .index import LARGEST, NAME, ParquetIndex, part_name, read_index
 
@@ -44,7 +44,7 @@ def is_parquet(place: str | PathLike[str]) -> bool:
 def files_of(place: str | PathLike[str]) -> int:
     """How many files `read_parquet` would read; in clip-retrieval's layout, pairs of files."""
     system, path = open_place(place)
-    files, _ = _files(system, path, masked(place))
+    files, _ = _files(system, path, spelled(place))
     return len(files.pairs if isinstance(files, clip_retrieval.Layout) else files)
 
 
@@ -70,7 +70,7 @@ def read_parquet(
     need_pyarrow("parquet")
     system, path = open_place(place)
     try:
-        files, index = _files(system, path, masked(place))
+        files, index = _files(system, path, spelled(place))
         if isinstance(files, clip_retrieval.Layout):
             found = clip_retrieval.read(system, clip_retrieval.Layout(share_of(files.pairs, share)), place, LABEL)
         else:
@@ -79,10 +79,10 @@ def read_parquet(
     except (SourceError, StoreError):
         raise
     except Exception as error:  # pyarrow's errors on malformed files, and every file system's own.
-        why = shown(without_secrets(str(error), place))
-        raise SourceError(f"{masked(place)} cannot be read ({why}).") from None
+        why = shown(str(error))
+        raise SourceError(f"{spelled(place)} cannot be read ({why}).") from None
     if labels and found.labels is None:
-        raise SourceError(f"{masked(place)} has no labels: a column {LABEL!r} with a label for each row is missing.")
+        raise SourceError(f"{spelled(place)} has no labels: a column {LABEL!r} with a label for each row is missing.")
     return found
 
 
@@ -143,24 +143,24 @@ def _read(system: Any, files: list[str], index: ParquetIndex | None, place: Any,
 
     parts = _parallel(opened, files)
     if index is None and not alone and any(part.head is not None for part in parts):
-        raise StoreError(f"{masked(place)} is incomplete: embedding was interrupted. Run it again; only what is "
+        raise StoreError(f"{spelled(place)} is incomplete: embedding was interrupted. Run it again; only what is "
                          f"missing is computed.")  # fmt: skip
     origin = _origin(parts, index)
     width = _width(parts)
     rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
     if not rows:
-        raise SourceError(f"{masked(place)} has no rows.")
+        raise SourceError(f"{spelled(place)} has no rows.")
     if 4 * rows * width > max(FREELY_UNPACKED, MOST_PACKED * size):
-        raise SourceError(f"{masked(place)} has {size:,} bytes, but {rows:,} embeddings of {width} numbers would take "
+        raise SourceError(f"{spelled(place)} has {size:,} bytes, but {rows:,} embeddings of {width} numbers would take "
                           f"{4 * rows * width:,} in memory: these are no embeddings.")  # fmt: skip
     shape = (1, width) if origin is None else origin.shape
     if shape[0] * shape[1] != width:
-        raise StoreError(f"{masked(place)}: rows have {width} numbers, its origin says {shape[0]} × {shape[1]}.")
+        raise StoreError(f"{spelled(place)}: rows have {width} numbers, its origin says {shape[0]} × {shape[1]}.")
     X = np.empty((rows, width), np.float32)
     starts = np.cumsum([0, *(part.rows for part in parts)])
     columns = _parallel(lambda k: _columns(parts[k], X[starts[k] : starts[k + 1]]), range(len(parts)))
-    check_finite_rows(X, masked(place))
-    return _embeddings(X.reshape(rows, *shape), columns, origin, index, masked(place))
+    check_finite_rows(X, spelled(place))
+    return _embeddings(X.reshape(rows, *shape), columns, origin, index, spelled(place))
 
 
 def _origin(parts: Sequence[_OpenFile], index: ParquetIndex | None) -> Origin | None:

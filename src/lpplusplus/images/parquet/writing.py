@@ -7,7 +7,7 @@ from typing import Any
 from ..embeddings import Embeddings
 from ..errors import SourceError, StoreError
 from ..store.shards import list_digest
-from .addresses import masked, need_pyarrow, open_place, without_secrets
+from .addresses import need_pyarrow, open_place, spelled
 from .columns import LABEL, to_table
 from .index import ParquetIndex, part_name, put
 
@@ -27,7 +27,7 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
     if found.origin is None:
         raise SourceError("these embeddings do not say which encoder made them: they stay in a file of arrays.")
     system, folder = open_place(place)
-    refuse_files(system, folder, masked(place))
+    refuse_files(system, folder, spelled(place))
     try:
         system.create_dir(folder, recursive=True)
         rows = []
@@ -39,8 +39,8 @@ def write_parquet(found: Embeddings, place: str | PathLike[str], *, rows_per_par
         index = ParquetIndex(found.origin, found.classes, found.names, found.labels is not None, tuple(rows))
         index.write(system, folder)
     except OSError as error:
-        why = without_secrets(error.strerror or str(error), place)
-        raise StoreError(f"{masked(place)} cannot be written ({why}).") from None
+        why = error.strerror or str(error)
+        raise StoreError(f"{spelled(place)} cannot be written ({why}).") from None
 
 
 def refuse_files(

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ...encoders.pixels import raw
+from ...encoders.pixels import RAW_ADVICE, RAW_SUFFIXES
 from ..errors import SourceError
 from .class_names import listed
 from .image_set import ImageSet, Item, labelled
@@ -230,7 +230,7 @@ class Tree:
             install = HOW_TO_READ_MORE
         told = (
             (self.extra, "HEIC or AVIF image", install),
-            (self.raw, "RAW photo", raw.ADVICE),
+            (self.raw, "RAW photo", RAW_ADVICE),
             (self.archives, "zip file", "Unzip them, or name one as the source."),
         )
         return "".join(
@@ -247,7 +247,7 @@ class Tree:
     def _note(self, path: Path, suffix: str) -> None:
         kinds = (
             (EXTENSIONS, self.extra),
-            (raw.SUFFIXES, self.raw),
+            (RAW_SUFFIXES, self.raw),
             ((".zip",), self.archives),
             (MANIFESTS, self.lists),
         )

@@ -1,0 +1,105 @@
+"""Models with a name of one word: two small ones in this package, and OpenAI's CLIP, fetched once from the hub.
+
+CLIP is pinned to one commit, and its weights to their SHA-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from . import onnx
+from .base import Access, EncoderError, EncoderKind, NetworkNeededError
+
+FOLDERS = {name: Path(__file__).parent / f"{name}_model" for name in ("embedded", "drawings")}
+"""Where each model of the package is."""
+DRAWINGS_FINGERPRINT = "onnx-319e5f58640849c5dc9f9c1762a7853922dd08aa033af2fee97120219f97eb6b"
+"""Fingerprint of the model that older files call "embedded"."""
+PINNED = {
+    "clip": "Xenova/clip-vit-base-patch32@d15189d7028b43f1d3e65039190477f6af591c2a",
+    "clip-large": "Xenova/clip-vit-large-patch14@c307790166907339eed5a9a53a249af534102536",
+}
+"""Hub id and commit."""
+WEIGHTS = {
+    "clip": {
+        "onnx/vision_model.onnx": "fd6e1402a588279d1723c7534d4bcba5bc0b14b47dfab0e46f8c47b8270d7d40",
+        "onnx/text_model.onnx": "3f6571f5bad13a97c469c1622e1cfc4d9aef78b79fdbfcff804ca357bfada8cc",
+    },
+    "clip-large": {
+        "onnx/vision_model.onnx": "ff49f8aa57c7abfd26e382eb083e4dbf988505223a9bd3767dbfd4e729206709",
+        "onnx/text_model.onnx": "a86051a90491b97e2ea1d0351ef664926735bca7536034384f901915ee91fd69",
+    },
+}
+"""SHA-256 of each large file of a pinned model."""
+
+
+class PackagedEncoder(onnx.OnnxEncoder):
+    """A model of the package: "embedded" or "drawings"."""
+
+    def __init__(self, name: str, *, threads: int | None = None) -> None:
+        if not FOLDERS[name].is_dir():
+            raise EncoderError(f"the model {name} is missing from this installation: reinstall lpplusplus.")
+        super().__init__(str(FOLDERS[name]), threads=threads)
+        self.spec = name
+
+
+def current_name(spec: str, fingerprint: str) -> str:
+    """Today's name of the encoder that a file calls `spec`. At first, "embedded" was the model of drawings.
+
+    Examples
+    --------
+    >>> current_name("embedded", DRAWINGS_FINGERPRINT)
+    'drawings'
+    """
+    return "drawings" if (spec, fingerprint) == ("embedded", DRAWINGS_FINGERPRINT) else spec
+
+
+def _open_packaged(name: str, access: Access) -> PackagedEncoder:
+    return PackagedEncoder(name)
+
+
+def _open_pinned(name: str, access: Access) -> onnx.OnnxEncoder:
+    from .onnx_files import file_digest, locate
+
+    # Use files that are on this machine, without asking the hub.
+    source = PINNED[name]
+    folder, _ = locate(source, download=access is not Access.LOCAL and not _is_here(name))
+    for file, digest in WEIGHTS[name].items():  # A hub or a mirror can be faulty or taken over by an attacker.
+        if not (folder / file).is_file() or file_digest(folder / file) != digest:
+            raise EncoderError(
+                f"{folder / file} is not the file that {source} has. Remove {folder.parent.parent}, then it is "
+                f"downloaded again; if that does not help, ask whoever runs the hub that you use."
+            )
+    return onnx.OnnxEncoder(source, download=False)
+
+
+def _is_here(name: str) -> bool:
+    from .onnx_files import locate
+
+    try:
+        locate(PINNED[name], download=False)
+    except NetworkNeededError:
+        return False
+    return True
+
+
+def _kind(
+    name: str, about: str, size: int, opener: Callable[[str, Access], onnx.OnnxEncoder], here: Callable[[], bool]
+) -> EncoderKind:
+    return EncoderKind(name, about, onnx.KIND.needs, onnx.KIND.packages, opener, size, here)
+
+
+KINDS = {
+    kind.scheme: kind
+    for kind in (
+        _kind("embedded", "photos of things and animals, in this package: offline, fast", 12_900_000, _open_packaged,
+              FOLDERS["embedded"].is_dir),
+        _kind("drawings", "demonstration model of drawn shapes, in this package: for `lpp demo`", 2_800_000,
+              _open_packaged, FOLDERS["drawings"].is_dir),
+        _kind("clip", "CLIP ViT-B/32: anything that has a name; downloaded once", 608_000_000, _open_pinned,
+              partial(_is_here, "clip")),
+        _kind("clip-large", "CLIP ViT-L/14: better, ten times slower; downloaded once", 1_714_000_000, _open_pinned,
+              partial(_is_here, "clip-large")),
+    )
+}  # fmt: skip

@@ -1,7 +1,0 @@
-"""RAW photos: data of a camera's sensor, not yet an image. They are not read; a message says so."""
-
-SUFFIXES = frozenset((
-    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".iiq", ".kdc", ".mrw", ".nef", ".nrw", ".orf", ".pef",
-    ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"))  # fmt: skip
-"""Endings of RAW photos. Many are TIFF files inside, with a thumbnail that would be taken for the photo."""
-ADVICE = "Export them as JPEG first, with the camera's program, darktable or RawTherapee."
