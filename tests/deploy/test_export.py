@@ -250,7 +250,8 @@ class TestCommand:
         shutil.copy(trained[1] / "birds.lpp", tmp_path)
         said = lpp("export", "birds.lpp", "-o", "birds.onnx", cwd=tmp_path)
         assert "takes a photo of any size, gives 3 probabilities" in said
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["birds.html", "birds.lpp", "birds.onnx", "birds.py"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "birds.lpp", "birds.onnx", "birds.onnx.html", "birds.py"]  # fmt: skip
         again = ask("export", "birds.lpp", "-o", "birds.onnx", "--no-programs", cwd=tmp_path)
         assert again["files"] == ["birds.onnx"]
         assert again["difference"] < 1e-5
@@ -270,15 +271,15 @@ class TestCommand:
 
     def test_our_files_are_told_from_all_others(self, trained, tmp_path):
         """Also from those that mention us, from a report, and from a program of ours that somebody changed."""
-        names = ["birds.html", "birds.onnx", "birds.py"]
+        names = ["birds.onnx.html", "birds.onnx", "birds.py"]
         shutil.copy(trained[1] / "birds.lpp", tmp_path)
         lpp("export", "birds.lpp", "-o", "birds.onnx", cwd=tmp_path)
         assert [is_export(tmp_path / name) for name in names] == [True] * 3
-        for name in ("birds.html", "birds.py"):
+        for name in ("birds.onnx.html", "birds.py"):
             changed = (tmp_path / name).read_bytes() + b"\n"
             (tmp_path / name).write_bytes(changed)
             assert not is_export(tmp_path / name)
-        (tmp_path / "birds.html").write_text('<!doctype html>\n<meta name="generator" content="lpplusplus">')
+        (tmp_path / "birds.onnx.html").write_text('<!doctype html>\n<meta name="generator" content="lpplusplus">')
         (tmp_path / "birds.py").write_text("from lpplusplus import LPPlusPlus\n# lpplusplus export\n")
         (tmp_path / "birds.onnx").write_bytes(b"\x08\x08\x12\x07pytorch" + b"lpplusplus")
         assert [is_export(tmp_path / name) for name in [*names, "none.onnx", "."]] == [False] * 5
@@ -345,7 +346,7 @@ def page(trained, tmp_path_factory):
     runtime = web_files("LPP_ORT_WEB", "onnxruntime-web/dist", *names)
     web, folder = tmp_path_factory.mktemp("web"), trained[1]
     lpp("export", "birds.lpp", "-o", "birds.onnx", cwd=folder)
-    for file in (*runtime, folder / "birds.onnx", folder / "birds.html"):
+    for file in (*runtime, folder / "birds.onnx", folder / "birds.onnx.html"):
         shutil.copy(file, web)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=web))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -353,7 +354,7 @@ def page(trained, tmp_path_factory):
         tab = chromium.new_page(viewport={"width": 390, "height": 844})
         tab.asked = []
         tab.on("request", lambda request: tab.asked.append(request.url))
-        tab.goto(f"http://127.0.0.1:{server.server_port}/birds.html")
+        tab.goto(f"http://127.0.0.1:{server.server_port}/birds.onnx.html")
         yield tab
     server.shutdown()
     server.server_close()

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -55,3 +57,20 @@ def canonical_json(value: Any, *, compact: bool = False) -> str:
     """
     separators = (",", ":") if compact else None
     return json.dumps(value, sort_keys=True, separators=separators, allow_nan=False)
+
+
+def seal(text: str, kind: str, comment: str = "<!-- {} -->") -> str:
+    """A page or program with a last line that says its kind and its digest, so that `sealed` knows it.
+
+    >>> sealed(seal("<p>", "map").encode(), "map"), sealed(seal("<p>", "map").encode() + b"my note", "map")
+    (True, False)
+    """
+    mark = comment.format(f"lpplusplus {kind}, sha256 of the above: {hashlib.sha256(text.encode()).hexdigest()}")
+    return f"{text}\n{mark}\n"
+
+
+def sealed(content: bytes, kind: str) -> bool:
+    """Whether this is a page or program of that kind, and nobody has changed it since it was written."""
+    text, _, mark = content.removesuffix(b"\n").rpartition(b"\n")
+    digest = re.fullmatch(rb"(?:# |<!-- )lpplusplus %s, sha256 of the above: (\w{64})(?: -->)?" % kind.encode(), mark)
+    return digest is not None and digest[1] == hashlib.sha256(text).hexdigest().encode()

@@ -7,7 +7,7 @@ import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
 from .options import AS_TRAINED, Errors, Json, ModelFile, OnError, Opening, Report
-from .outputs import check_report, check_writable, make_report, tell_report
+from .outputs import check_replaced, check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
     from ..images.evaluation import Scores
@@ -41,8 +41,11 @@ def evaluate(
     check_report(report)
     if plots is not None and plots.exists() and not plots.is_dir():
         raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
+    pictures = [] if plots is None else [plots / "confusion.png", plots / "reliability.png"]
     if plots is not None:
         check_writable(plots, "--plots")
+    for picture in pictures:
+        check_replaced(picture, "--plots", "a plot")
     clf = opening.open(model, on_error)
     with bar("Evaluating") as clf.progress:
         found = clf.embed(source, labels=True)
@@ -57,7 +60,9 @@ def evaluate(
         from ..images.plots import draw_confusion, draw_reliability
 
         plots.mkdir(parents=True, exist_ok=True)
-        files = [draw_confusion(result, plots / "confusion.png"), draw_reliability(result, plots / "reliability.png")]
+        files = [
+            draw(result, picture) for draw, picture in zip((draw_confusion, draw_reliability), pictures, strict=True)
+        ]
     make_report(clf, report, found)
     if as_json:
         where = {"plots": [str(file) for file in files], "report": report and str(report)}

@@ -7,7 +7,7 @@ import typer
 
 from .console import bar, say, show_json, warn
 from .options import AS_TRAINED, Json, ModelFile, Opening, need
-from .outputs import check_file, has_mark
+from .outputs import check_file
 
 
 def export(
@@ -27,8 +27,8 @@ def export(
 ) -> None:
     """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.
 
-    Beside birds.onnx it writes birds.py (numpy, Pillow and onnxruntime are all it needs) and birds.html (a page that
-    classifies photos in the browser).
+    Beside birds.onnx it writes birds.py (numpy, Pillow and onnxruntime are all it needs) and birds.onnx.html (a page
+    that classifies photos in the browser).
 
     Examples
     --------
@@ -37,11 +37,12 @@ def export(
     lpp export birds.lpp -o head.onnx --head-only
     """
     need("export", "onnx")
-    wanted = [output.with_suffix(suffix) for suffix in (".py", ".html")] if programs and not head_only else []
-    ours = has_mark(b"lpplusplus")
-    check_file(output, "-o", "an export", ours, [".onnx"])
-    for path in wanted:
-        check_file(path, "-o", "an export", ours)
+    from ..deploy.export.programs import program_paths
+
+    wanted = programs and not head_only
+    check_file(output, "-o", "an export", [".onnx"])
+    for path in program_paths(output) if wanted else ():
+        check_file(path, "-o", "an export", remedy="choose another name for -o, or leave it out with --no-programs")
     from .._core.model_file import load
     from ..deploy.export.programs import write_programs
     from ..deploy.export.write import export_onnx

@@ -9,7 +9,7 @@ import typer
 
 from .console import bar, say, show_json, tell_skipped
 from .options import Errors, Json, OnError, Spec
-from .outputs import check_report
+from .outputs import PAGES, check_file
 
 if TYPE_CHECKING:
     from ..encoders import Encoder
@@ -46,7 +46,8 @@ def map(
     """
     if output is None and not as_json:
         raise typer.BadParameter("name a page to write, such as -o map.html; or ask for --json.", param_hint="-o")
-    check_report(output, option="-o")
+    if output is not None:
+        check_file(output, "-o", "a map", PAGES)
     from .._core.files import atomic_write
     from ..images.projection import FEWEST, has_umap, pca
     from ..images.projection import umap as draw

@@ -1,7 +1,7 @@
 """Checks of files and folders that a command writes, made before the work and not after it."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ from .console import bar, say
 if TYPE_CHECKING:
     from ..images.classifier import ImageClassifier
 
+PAGES = (".html", ".htm")
+
 
 def check_model(output: Path, inputs: Sequence[Path] = ()) -> None:
     """Refuse an output file that is also an input, or that exists and is not a classifier."""
-    from .._core.model_file import is_classifier
     from ..images.sources.folders import EXTENSIONS
 
     problem = None
@@ -26,17 +27,16 @@ def check_model(output: Path, inputs: Sequence[Path] = ()) -> None:
     elif output.suffix.lower() in EXTENSIONS:
         problem = f"{output} is named like an image: name a file such as {output.with_suffix('.lpp')}."
     _refuse(problem, "-o")
-    check_file(output, "-o", "a classifier", is_classifier)
+    check_file(output, "-o", "a classifier")
 
 
-def check_report(report: Path | None, output: Path | None = None, option: str = "--report") -> None:
-    """Refuse a file for a page that exists and is not a page of ours, or that is `output`."""
+def check_report(report: Path | None, output: Path | None = None) -> None:
+    """Refuse a file for a report that exists and is not one, or that is `output`."""
     if report is None:
         return
     if output is not None and report.resolve() == output.resolve():
-        _refuse(f"{report} is also the file for the classifier: name another.", option)
-    marked = has_mark(b'<meta name="generator" content="lpplusplus">')
-    check_file(report, option, "a report", marked, (".html", ".htm"))
+        _refuse(f"{report} is also the file for the classifier: name another.", "--report")
+    check_file(report, "--report", "a report", PAGES)
 
 
 def make_report(clf: "ImageClassifier", report: Path | None, found: Any = None) -> None:
@@ -52,29 +52,35 @@ def tell_report(report: Path | None) -> None:
         say("written: [bold]{}[/]; open it in a browser", report)
 
 
-def check_file(path: Path, option: str, what: str, ours: Callable[[Path], bool], endings: Sequence[str] = ()) -> None:
-    """Refuse a file that has another ending, cannot be written, or exists and is not `what`."""
+def check_file(path: Path, option: str, what: str, endings: Sequence[str] = (), remedy: str = "") -> None:
+    """Refuse a file that has another ending, cannot be written, or exists and is not `what`, a key of `KINDS`."""
     problem = None
     if endings and path.suffix.lower() not in endings:
         problem = f"{path} does not end in {endings[0]}: name a file such as {path.with_suffix(endings[0])}."
     elif not path.parent.is_dir():
         problem = f"the folder {path.parent} does not exist: make it first."
-    elif path.exists() and not ours(path):
-        problem = f"{path} is there already and is not {what}: name another file, or remove it first."
     _refuse(problem, option)
+    check_replaced(path, option, what, remedy)
     check_writable(path.parent, option)
 
 
-def has_mark(mark: bytes) -> Callable[[Path], bool]:
-    """A test of whether a file has these bytes at its beginning."""
+def check_replaced(path: Path, option: str, what: str, remedy: str = "") -> None:
+    """Refuse a file that exists and is not `what`."""
+    if not may_replace(path, what):
+        remedy = remedy or "name another file, or remove it first"
+        _refuse(f"{path} is there already and is not {what} as lpp writes it: {remedy}.", option)
 
-    def test(path: Path) -> bool:
-        if not path.is_file():
-            return False
-        with open(path, "rb") as file:
-            return mark in file.read(1000)
 
-    return test
+def may_replace(path: Path, what: str) -> bool:
+    """Whether a command that writes `what`, a key of `KINDS`, may write here: nothing is there, or the same kind is.
+
+    Every command that replaces a file asks this.
+    """
+    from .kinds import KINDS
+
+    if not path.exists():
+        return not path.is_symlink()  # A link to nothing is somebody's, too.
+    return path.is_file() and KINDS[what](path)
 
 
 def check_new_folder(folder: Path, option: str) -> None:

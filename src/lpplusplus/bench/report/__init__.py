@@ -54,11 +54,13 @@ def write_report(
     *,
     planned: Iterable[Cell] = (),
     against: str | None = None,
+    check: Callable[[Path], None] = lambda path: None,
 ) -> Path:
     """Write the report to its file of `FORMATS` in a folder and return the path.
 
     Figures go to `figures/` as PNG and SVG; "html" has them inside instead. "csv" also writes every table to
-    `tables/`. Each file appears only when it is complete, the report itself last.
+    `tables/`. Each file appears only when it is complete, the report itself last. `check` is called with each path
+    before the first is written, and may raise.
     """
     name, document = _format(format)
     place = Path(folder)
@@ -71,6 +73,8 @@ def write_report(
     if format == "csv":
         files |= {place / "tables" / f"{table.key}.csv": csv_document(table).encode() for table in content.tables}
     files[place / name] = document(content).encode()
+    for path in files:
+        check(path)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:

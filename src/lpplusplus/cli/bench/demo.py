@@ -8,6 +8,7 @@ import typer
 from ..console import say
 from ..options import Json
 from .options import Jobs, Tasks
+from .report import replaced
 from .run import run_and_tell
 
 
@@ -30,7 +31,9 @@ def demo(
 
     plan = read_plan("demo", **({} if tasks is None else {"tasks": tasks}))
     failed = run_and_tell(plan, output, None, jobs, as_json)
-    file = write_report(Results(output, create=False), output / "report", "html", planned=plan.all_cells())
+    file = write_report(
+        Results(output, create=False), output / "report", "html", planned=plan.all_cells(), check=replaced
+    )
     if not as_json:
         say("report: [bold]{}[/]", file)
     raise typer.Exit(failed)

@@ -7,6 +7,7 @@ import typer
 
 from ..console import say, show_json
 from ..options import Json
+from ..outputs import check_file
 from .options import ResultsFolder
 
 
@@ -21,6 +22,7 @@ def draws(
     --------
     lpp bench draws results/ -o draws.json
     """
+    check_file(output, "-o", "a list of tasks")
     from ...bench.draws import Draw, write_draws
     from ...bench.results import Results
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..console import say
+from ..outputs import check_replaced
 from .options import ResultsFolder
 
 
@@ -50,4 +51,10 @@ def report(
     if output is None:
         print(reports.report(opened, form.value, against=against))
         return
-    say("written: [bold]{}[/]", reports.write_report(opened, output, form.value, against=against))
+    written = reports.write_report(opened, output, form.value, against=against, check=replaced)
+    say("written: [bold]{}[/]", written)
+
+
+def replaced(path: Path) -> None:
+    """Refuse to replace what is no file of a benchmark's report."""
+    check_replaced(path, "-o", "a report of a benchmark")

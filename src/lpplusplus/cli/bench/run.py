@@ -11,6 +11,7 @@ import typer
 
 from ..console import add_row, bar, out, say, show_json, table, warn
 from ..options import Engine, Json, On, RayAddress
+from ..outputs import check_replaced
 from .options import Catalogs, Jobs, NewResults, RootFolder, Tasks
 
 if TYPE_CHECKING:
@@ -86,9 +87,10 @@ def _run(
     workers: Workers | None = None,
 ) -> tuple[Results, RunSummary]:
     from ...bench.loader import DatasetLoader
-    from ...bench.results import Results
+    from ...bench.results import FILE, Results
     from ...bench.runner import run_plan
 
+    check_replaced(output / FILE, "-o", "a results folder's database")
     results = Results(output)
     with bar(plan.name) as progress:
         loader = DatasetLoader(root, output / "features")

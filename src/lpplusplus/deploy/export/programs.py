@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from ..._core.files import atomic_write
+from ..._core.files import atomic_write, seal, sealed
 
 ABOUT, TITLE = "/*about*/null", "<!--title-->"
 """Placeholders in the page, for its data and its title."""
-_MARK = re.compile(rb"(?:# |<!-- )lpplusplus export, sha256 of what follows: ([0-9a-f]{64})(?: -->)?\n")
+EARLIER = frozenset(
+    {
+        "d0dcebd40203083cd00d2c0fb09b447f914a100b981a335e5da3ddda568add5c",
+        "a3da26e954a8f688ef8c38548d843067a9a3429600b040c313f1b274918c9cd1",
+    }
+)
+"""SHA-256 of the programs that were written before they were sealed, with placeholders."""
+LARGEST = 2**20
+"""Bytes of a program that are read."""
 _ONNX = re.compile(rb"\x08[\x01-\x7f]\x12\x0alpplusplus\x1a", re.DOTALL)
 """How an exported model begins: its IR version and its producer's name."""
 
@@ -24,8 +32,21 @@ def is_export(path: Path) -> bool:
     with open(path, "rb") as file:
         if path.suffix.lower() == ".onnx":
             return _ONNX.match(file.read(64)) is not None
-        mark = _MARK.fullmatch(file.readline(200))
-        return mark is not None and hashlib.sha256(file.read()).hexdigest().encode() == mark[1]
+        content = file.read(LARGEST)
+    return sealed(content, "export") or _template_digest(content) in EARLIER
+
+
+def _template_digest(content: bytes) -> str:
+    """Digest of a program with the placeholders in their places, as the template has them."""
+    content = re.sub(rb"\A(\"\"\".* `python )[^\n]*( photo\.jpg)", rb"\1THIS_FILE\2", content)
+    content = re.sub(rb"(?m)^(<title>|<h1>)[^\n]*(</title>|</h1>)$", rb"\1" + TITLE.encode() + rb"\2", content)
+    content = re.sub(rb"(?m)^const about = [^\n]*;$", b"const about = " + ABOUT.encode() + b";", content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def program_paths(model: Path) -> tuple[Path, Path]:
+    """Paths of the program and the page of `birds.onnx`: `birds.py` and `birds.onnx.html`, as a report is `birds.html`."""
+    return model.with_suffix(".py"), model.with_name(f"{model.name}.html")
 
 
 def programs(model: Path, classes: Sequence[str]) -> dict[Path, bytes]:
@@ -36,16 +57,8 @@ def programs(model: Path, classes: Sequence[str]) -> dict[Path, bytes]:
     # Only "</" and "<!" could end a script element, and JSON has "<" inside strings only.
     page = page.replace(ABOUT, about.replace("<", "\\u003c")).replace(TITLE, html.escape(model.stem))
     program = (here / "photo.py").read_text(encoding="utf-8").replace("THIS_FILE", model.with_suffix(".py").name)
-    return {
-        model.with_suffix(".py"): _marked(program, "# {}\n"),
-        model.with_suffix(".html"): _marked(page, "<!-- {} -->\n"),
-    }
-
-
-def _marked(program: str, comment: str) -> bytes:
-    content = program.encode()
-    mark = f"lpplusplus export, sha256 of what follows: {hashlib.sha256(content).hexdigest()}"
-    return comment.format(mark).encode() + content
+    made = seal(program, "export", "# {}").encode(), seal(page, "export").encode()
+    return dict(zip(program_paths(model), made, strict=True))
 
 
 def write_programs(model: Path, classes: Sequence[str]) -> list[Path]:

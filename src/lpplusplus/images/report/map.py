@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._core.files import seal
 from ..._core.progress import Progress
 from .. import words
 from ..embeddings import Embeddings
@@ -56,7 +57,7 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
         if progress is not None:
             progress(row + 1, len(images))
     keys = [*colours.items(), *([(NO_CLASS, "grey")] if "" in images.labels else [])]
-    return rendered("map.html", points=points, keys=keys, about=about)
+    return seal(rendered("map.html", points=points, keys=keys, about=about), "map")
 
 
 NO_CLASS = "no class"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import __version__
+from ..._core.files import seal
 from ..._core.progress import Progress
 from ..._core.text import plain
 from .. import words
@@ -208,7 +209,7 @@ def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> LearningCu
 
 def _render(content: PageContent) -> str:
     size = {"width": _WIDTH, "height": _HEIGHT, "left": _LEFT, "bottom": _HEIGHT - _BOTTOM}
-    return rendered("page.html", content=content, size=size, percent=words.percent)
+    return seal(rendered("page.html", content=content, size=size, percent=words.percent), "report")
 
 
 def rendered(template: str, **values: Any) -> str:
