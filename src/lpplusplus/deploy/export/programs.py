@@ -45,7 +45,7 @@ def _template_digest(content: bytes) -> str:
 
 
 def program_paths(model: Path) -> tuple[Path, Path]:
-    """Paths of the program and the page of `birds.onnx`: `birds.py` and `birds.onnx.html`, as a report is `birds.html`."""
+    """Paths of the programs of `birds.onnx`: `birds.py`, and `birds.onnx.html`, since a report may be `birds.html`."""
     return model.with_suffix(".py"), model.with_name(f"{model.name}.html")
 
 
