@@ -41,14 +41,12 @@ def path_of(desk: Desk, name: str) -> Path | None:
 
 
 def _make(desk: Desk, kind: str, progress: Progress) -> str:
-    folder = desk.project.hidden / "exports"
-    folder.mkdir(exist_ok=True)
     name = FILES[kind]
     makers: dict[str, Callable[[Desk, Path, Progress], None]] = {
         "file": _file, "onnx": _onnx, "report": _report, "photos": _photos
     }  # fmt: skip
     progress(0, 1)
-    makers[kind](desk, folder / name, progress)
+    makers[kind](desk, desk.project.own("exports", name), progress)
     return name
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ..images.classifier import ImageClassifier
 from ..images.insight import folds_of
 from ..images.learning_curve import held_out_curve
@@ -97,7 +99,8 @@ class Measurer:
                 raise StaleError
 
         nothing: dict[str, Any] = {"insight": None, "held": None, "measured": None, "check": None, "curve": None}
-        if clf is None:
+        labels = None if clf is None else clf.support_.labels
+        if clf is None or labels is None or len(np.unique(labels)) < 2:  # Of one class every answer is right.
             self._publish(clf, **nothing)
             return
         self._publish(clf, measuring=True)

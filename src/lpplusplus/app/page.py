@@ -197,8 +197,8 @@ class Tab:
             self._tell(say("nothing_to_undo"))
             return
         if self._here.tab == "suggest" and change.moves and word == "undone":
-            self._here.at = change.moves[0][0]  # The photo is back: look at it again.
-        self._tell(say(word, what=texts.change(change.about)))
+            self._here.at = change.moves[-1][1]  # The photo is back: look at it again.
+        self._tell(say(word, what=texts.reverted(change)))
         self._changed()
 
     def _do_open(self, about: Mapping[str, Any]) -> None:

@@ -10,15 +10,16 @@ import hashlib
 import io
 import os
 import secrets
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from PIL import Image
 from starlette.datastructures import UploadFile
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -27,8 +28,8 @@ from ..deploy.service.errors import Refusal, failed
 from ..deploy.service.reading import read_form
 from ..encoders.pixels.decoding import ImageError, Limits, decode, read_bytes
 from ..images.errors import shown
-from .journal import ProjectError
-from .project import Project
+from .journal import MoveError, ProjectError
+from .project import NoClassError, Project
 
 LIMITS = Limits(max_bytes=64 * 2**20, max_pixels=100_000_000)
 """Limits of a photo: larger than a telephone's, small enough for a laptop's memory."""
@@ -65,20 +66,17 @@ def routes(project: Project) -> list[Route]:
 
     async def take(request: Request) -> Response:
         name = request.path_params["name"]
+        with suppress(ProjectError):
+            if project.path_of(name).is_dir():
+                return await answered(take_into, request, name)
+        return failed(404, "no_such_class", f"there is no class {shown(name)}.")
+
+    async def take_into(request: Request, name: str) -> Response:
+        kept, refused = await read_uploads(request, project.incoming, workers)
         try:
-            if not project.path_of(name).is_dir():
-                raise ProjectError("")
-            kept, refused = await read_uploads(request, project, workers)
-            try:
-                added = await to_thread.run_sync(project.add, name, kept)
-            finally:
-                discard(kept)
-        except ProjectError:
-            return failed(404, "no_such_class", f"there is no class {shown(name)}.")
-        except Refusal as refusal:
-            return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
-        except OSError as error:
-            return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")
+            added = await to_thread.run_sync(project.add, name, kept)
+        finally:
+            discard(kept)
         return JSONResponse({"added": added, "refused": refused})
 
     return [
@@ -87,10 +85,26 @@ def routes(project: Project) -> list[Route]:
     ]
 
 
+async def answered(handle: Callable[..., Awaitable[Response]], *arguments: Any) -> Response:
+    """The answer to an upload, also if it is refused, the project cannot take it, or the browser has gone."""
+    try:
+        return await handle(*arguments)
+    except Refusal as refusal:
+        return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
+    except NoClassError as error:
+        return failed(404, "no_such_class", str(error))
+    except ProjectError as error:
+        return failed(507 if isinstance(error, MoveError) else 422, "refused", str(error))
+    except OSError as error:
+        return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")
+    except ClientDisconnect:
+        return Response(status_code=499)  # Nobody reads it.
+
+
 async def read_uploads(
-    request: Request, project: Project, workers: CapacityLimiter | None = None
+    request: Request, place: Callable[[], Path], workers: CapacityLimiter | None = None
 ) -> tuple[list[tuple[str, Path]], list[dict[str, str]]]:
-    """The photos in a form, each written to a file in the project's `incoming`; and files that are no photos.
+    """The photos in a form, each written to a file that `place` names; and files that are no photos.
 
     Returns
     -------
@@ -113,7 +127,7 @@ async def read_uploads(
         for _, file in form.multi_items():
             if isinstance(file, UploadFile):
                 name = file.filename or "photo"
-                keep = partial(_keep, await file.read(LIMITS.max_bytes + 1), name, project.incoming())
+                keep = partial(_keep, await file.read(LIMITS.max_bytes + 1), name, place())
                 try:
                     kept.append((name, await to_thread.run_sync(keep, limiter=workers)))
                 except ImageError as error:
@@ -140,16 +154,15 @@ def thumbnail(project: Project, path: Path, size: int) -> bytes:
     if size != KEPT:
         return _jpeg(_small(read_bytes(path, LIMITS), path, size), 85)
     key = _key(path)
-    folder = project.hidden / "thumbnails" / key[:2]
-    if folder.is_symlink() or folder.parent.is_symlink():
-        raise ProjectError(f"{folder} leads through a link.")
-    cached = folder / f"{key}.jpg"
+    try:
+        cached = project.own("thumbnails", key[:2], f"{key}.jpg")
+    except OSError:
+        return _jpeg(_small(read_bytes(path, LIMITS), path, size), 80)
     try:
         return _jpeg(_small(read_bytes(cached, LIMITS), cached, size), 80)
     except ImageError:
         picture = _small(read_bytes(path, LIMITS), path, size)
     with suppress(OSError):  # The photo is shown even if the disk is full.
-        folder.mkdir(parents=True, exist_ok=True)
         fresh = cached.with_suffix(f".{secrets.token_hex(4)}")  # No fsync: a damaged file is made again.
         fresh.write_bytes(_jpeg(picture, 90))
         fresh.replace(cached)

@@ -6,8 +6,8 @@
         classifier.lpp      the newest classifier
         .lpp/               settings, journal, embeddings, thumbnails; what was removed
 
-Everything except `.lpp/` may be changed without the page. Links are not followed: so a folder from somebody else cannot
-show files outside of it.
+Everything except `.lpp/` may be changed without the page. Links are not followed, and nothing is written through one:
+so a folder from somebody else can neither show nor change files outside of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import secrets
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,15 +32,21 @@ from ..images.errors import StoreError, shown
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
 from ..images.store.lock import exclusive
-from .journal import Change, MoveError, ProjectError, UndoJournal
+from .journal import Change, MoveError, Moves, ProjectError, Taken, UndoJournal
 
 CLASSIFIER = "classifier.lpp"
 LONGEST_NAME = 100
-"""Most characters of a class or file name; with four bytes each, file systems still allow it."""
+"""Most characters of a class or file name."""
+MOST_BYTES = 240
+"""Most bytes of a name, with room for a number behind it: file systems allow 255, and a character may have four."""
 _FORBIDDEN = re.compile(r'[/\\:*?"<>|]')
 """Characters that some file systems do not allow in a name."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows reserves."""
+
+
+class NoClassError(ProjectError):
+    """There is no class of that name."""
 
 
 class Photo(NamedTuple):
@@ -94,7 +100,7 @@ class Project:
             for folder in (self.hidden, self.root / UNSORTED):
                 _refuse_links([folder])
                 folder.mkdir(parents=True, exist_ok=True)
-            _refuse_links([*self.hidden.glob("*"), *self.hidden.glob("*/*")])  # We write there.
+            _refuse_links(_insides(self.hidden))
             self._open.enter_context(exclusive(self.hidden))
         except StoreError:
             raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
@@ -102,15 +108,17 @@ class Project:
             raise ProjectError(f"{self.root} cannot be used ({error.strerror or error}).") from error
         try:
             self._journal = self._read_journal()
+            self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
+            self._clear_incoming()
         except BaseException:
-            self.close()
+            self._open.close()
             raise
-        self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
-        self._clear_incoming()
 
     def close(self) -> None:
         """Let another process open it."""
-        self._open.close()
+        with self._lock:
+            self._journal.close()
+            self._open.close()
 
     def __enter__(self) -> Project:
         return self
@@ -128,6 +136,12 @@ class Project:
         path = self._place(relative)
         if any(part.startswith(".") for part in PurePosixPath(relative).parts):
             raise ProjectError(f"{shown(relative)} is hidden.")
+        return path
+
+    def own(self, *parts: str) -> Path:
+        """A path below `.lpp/` to write to; its folder is made. Refused if it is behind a link."""
+        path = self._place("/".join((HIDDEN, *parts)))
+        path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def _place(self, relative: str) -> Path:
@@ -173,10 +187,10 @@ class Project:
     def photos(self, class_name: str) -> list[str]:
         """Paths of the photos of a class, or of `unsorted`."""
         listing = self.listing()
-        found = listing.unsorted if class_name == UNSORTED else listing.classes.get(class_name)
-        if found is None:
-            raise ProjectError(f"there is no class {shown(class_name)}.")
-        return [photo.path for photo in found]
+        photos = listing.unsorted if class_name == UNSORTED else listing.classes.get(class_name)
+        if photos is None:
+            raise NoClassError(f"there is no class {shown(class_name)}.")
+        return [photo.path for photo in photos]
 
     # Changes
 
@@ -184,7 +198,7 @@ class Project:
         """Add a class; returns the name of its folder."""
         with self._lock:
             name = self._check_name(name, self.classes())
-            empty = f"{HIDDEN}/incoming/{secrets.token_hex(8)}"
+            empty = f"{self._bin()}/{name}"
             self._place(empty).mkdir(parents=True)
             self._journal.do({"what": "add_class", "name": name}, [(empty, name)])
             return name
@@ -193,7 +207,7 @@ class Project:
         """Rename a class; returns the new name of its folder."""
         with self._lock:
             self._check_class(old, sorted_=True)
-            new = self._check_name(new, [one for one in self.classes() if one != old])
+            new = self._check_name(new, [other for other in self.classes() if other != old])
             if new == old:
                 return new
             between = [] if new.casefold() != old.casefold() else [f"{HIDDEN}/incoming/{secrets.token_hex(8)}"]
@@ -210,17 +224,29 @@ class Project:
     def add(self, class_name: str, files: Iterable[tuple[str, Path]]) -> list[str]:
         """Move files from `incoming` into a class, or into `unsorted`; `files` are their new names and present paths.
 
-        Returns their paths in the project.
+        Returns their paths in the project. They come by way of `removed/`, where they wait after an undo.
         """
         with self._lock:
             self._check_class(class_name)
-            taken: set[str] = set()
-            moves = [
-                (path.relative_to(self.root).as_posix(), self._free(f"{class_name}/{safe_name(name)}", taken))
-                for name, path in files
-            ]
-            if moves:
-                self._journal.do({"what": "add", "count": len(moves), "to": class_name}, moves)
+            free, bin_ = self._free_names(), self._bin()
+            moves: list[tuple[str, str]] = []
+            arrived: list[tuple[Path, Path]] = []
+            try:
+                for name, path in files:
+                    target = free(f"{class_name}/{safe_name(name)}")
+                    waiting = f"{bin_}/{target}"
+                    place = self._place(waiting)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(path, place)
+                    arrived.append((path, place))
+                    moves.append((waiting, target))
+                if moves:
+                    self._journal.do({"what": "add", "count": len(moves), "to": class_name}, moves)
+            except BaseException:
+                for path, place in arrived:
+                    with suppress(OSError):
+                        os.rename(place, path)
+                raise
             return [target for _, target in moves]
 
     def move(self, photos: Sequence[str], to: str) -> list[str]:
@@ -228,9 +254,9 @@ class Project:
         with self._lock:
             self._check_class(to)
             self._check_photos(photos)
-            taken: set[str] = set()
-            elsewhere = [one for one in dict.fromkeys(photos) if one.partition("/")[0] != to or "/" not in one]
-            moves = [(one, self._free(f"{to}/{one.rpartition('/')[2]}", taken)) for one in elsewhere]
+            free = self._free_names()
+            elsewhere = [photo for photo in dict.fromkeys(photos) if photo.partition("/")[0] != to or "/" not in photo]
+            moves = [(photo, free(f"{to}/{photo.rpartition('/')[2]}")) for photo in elsewhere]
             if moves:
                 self._journal.do({"what": "move", "count": len(moves), "to": to}, moves)
             return [target for _, target in moves]
@@ -240,7 +266,7 @@ class Project:
         with self._lock:
             self._check_photos(photos)
             bin_ = self._bin()
-            moves = [(one, f"{bin_}/{one}") for one in dict.fromkeys(photos)]
+            moves = [(photo, f"{bin_}/{photo}") for photo in dict.fromkeys(photos)]
             if moves:
                 self._journal.do({"what": "remove", "count": len(moves)}, moves)
 
@@ -266,16 +292,19 @@ class Project:
 
     def incoming(self) -> Path:
         """A new name for a file on its way into the project."""
-        folder = self.hidden / "incoming"
-        folder.mkdir(exist_ok=True)
-        return folder / secrets.token_hex(8)
+        return self.own("incoming", secrets.token_hex(8))
+
+    def tried(self) -> Path:
+        """A new name for a photo that is only asked about. Those are deleted when the project is opened again."""
+        return self.own("tried", secrets.token_hex(8))
 
     def keep(self, **settings: Any) -> None:
         """Keep settings."""
         with self._lock:
-            self.settings |= settings
-            with atomic_write(self.hidden / "settings.json") as file:
-                file.write(json.dumps(self.settings).encode())
+            new = self.settings | settings
+            with atomic_write(self.own("settings.json")) as file:
+                file.write(json.dumps(new).encode())
+            self.settings = new
 
     def keep_label(self, photo: str) -> None:
         """Note that a photo's label is right, even if it looks wrong. The note belongs to the photo's content."""
@@ -297,11 +326,13 @@ class Project:
             problem = "a class needs a name of letters"
         elif len(name) > LONGEST_NAME:
             problem = f"{shown(name)} is longer than {LONGEST_NAME} characters"
+        elif len(os.fsencode(name)) > MOST_BYTES:
+            problem = f"{shown(name)} is too long to name a folder: leave out a third of it"
         elif _FORBIDDEN.search(name) or name.startswith(".") or name.endswith(".") or _RESERVED.fullmatch(name):
             problem = f'{shown(name)} cannot name a folder: leave out / \\ : * ? " < > | and dots at the ends'
         elif name.casefold() == UNSORTED:
             problem = f"{shown(name)} is where photos without a class are"
-        elif name.casefold() in {one.casefold() for one in others}:
+        elif name.casefold() in {other.casefold() for other in others}:
             problem = f"there is a class {shown(name)} already"
         elif (self.root / name).is_symlink() or (self.root / name).is_file():
             problem = f"there is a file {shown(name)} in the folder"
@@ -312,21 +343,33 @@ class Project:
 
     def _check_class(self, name: str, *, sorted_: bool = False) -> None:
         if "/" in name or not self.path_of(name).is_dir() or (sorted_ and name == UNSORTED):
-            raise ProjectError(f"there is no class {shown(name)}.")
+            raise NoClassError(f"there is no class {shown(name)}.")
 
     def _check_photos(self, photos: Iterable[str]) -> None:
-        for one in photos:
-            if not self.path_of(one).is_file() or not readable(os.path.splitext(one)[1]):
-                raise ProjectError(f"there is no photo {shown(one)}.")
+        for photo in photos:
+            if not self.path_of(photo).is_file() or not readable(os.path.splitext(photo)[1]):
+                raise ProjectError(f"there is no photo {shown(photo)}.")
 
-    def _free(self, wanted: str, taken: set[str]) -> str:
-        """A free path; with a number added if necessary."""
-        stem, dot, suffix = wanted.rpartition(".")
-        free, number = wanted, 2
-        while free.casefold() in taken or os.path.lexists(self._place(free)):
-            free, number = f"{stem}-{number}{dot}{suffix}", number + 1
-        taken.add(free.casefold())
+    def _free_names(self) -> Callable[[str], str]:
+        """A function that gives free paths, never the same one twice."""
+        given: set[str] = set()
+
+        def free(wanted: str) -> str:
+            path = _numbered(wanted, lambda path: path.casefold() in given or os.path.lexists(self._place(path)))
+            given.add(path.casefold())
+            return path
+
         return free
+
+    def _instead(self, source: str, target: str, taken: Taken) -> Moves:
+        """For the journal: what was removed comes back beside what has its place by now."""
+        here, there = self._place(source), self._place(target)
+        if not source.startswith(f"{HIDDEN}/"):
+            return ()
+        if not (here.is_dir() and there.is_dir()):
+            return [(source, _numbered(target, taken))]
+        files = sorted(path.relative_to(here).as_posix() for path in here.rglob("*") if not path.is_dir())
+        return [(f"{source}/{name}", _numbered(f"{target}/{name}", taken)) for name in files]
 
     def _bin(self) -> str:
         return f"{HIDDEN}/removed/{secrets.token_hex(8)}"
@@ -334,28 +377,33 @@ class Project:
     def _read_journal(self) -> UndoJournal:
         path = self.hidden / "journal.jsonl"
         try:
-            return UndoJournal(path, self._place)
+            return UndoJournal(path, self._place, self._instead)
         except MoveError:
             raise
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))  # Only undo is lost, no photo.
-            return UndoJournal(path, self._place)
+            return UndoJournal(path, self._place, self._instead)
 
     def _read_settings(self) -> dict[str, Any]:
         try:
             found = json.loads((self.hidden / "settings.json").read_bytes())
-            kept = [str(one) for one in found["kept"]]
-            return {"encoder": str(found["encoder"]), "kept": kept}
+            return {"encoder": str(found["encoder"]), "kept": [str(note) for note in found["kept"]]}
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return {}
 
     def _clear_incoming(self) -> None:
-        """Remove incomplete uploads of a process that was killed."""
-        folder, needed = self.hidden / "incoming", self._journal.named
-        if folder.is_dir() and not folder.is_symlink():
-            for path in folder.iterdir():
-                if f"{HIDDEN}/incoming/{path.name}" not in needed and path.is_file():
-                    path.unlink()
+        """Clear up after a process that was killed: incomplete uploads go, complete ones wait in `removed/`."""
+        needed, bin_ = self._journal.named, self._bin()
+        with suppress(OSError):  # A full disk must not keep the project closed.
+            for path in self.own("incoming", "x").parent.iterdir():
+                if path.name.startswith("."):
+                    path.unlink()  # `atomic_write` had not finished it.
+                elif f"{HIDDEN}/incoming/{path.name}" not in needed:
+                    place = self._place(f"{bin_}/{path.name}")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(path, place)
+            for path in self.own("tried", "x").parent.iterdir():
+                path.unlink()
 
 
 def safe_name(name: str) -> str:
@@ -369,14 +417,32 @@ def safe_name(name: str) -> str:
     stem, suffix = os.path.splitext(name)
     if not readable(suffix):
         stem, suffix = name, ".jpg"
-    stem = stem.strip(" .")[: LONGEST_NAME - len(suffix)] or "photo"
+    stem = stem.strip(" .")[: LONGEST_NAME - len(suffix)]
+    stem = stem.encode("utf-8", "replace")[: MOST_BYTES - len(suffix)].decode("utf-8", "ignore") or "photo"
     return f"photo-{stem}{suffix}" if _RESERVED.fullmatch(stem) else f"{stem}{suffix}"
+
+
+def _numbered(wanted: str, taken: Taken) -> str:
+    """A free path, with a number behind the name if necessary."""
+    stem, suffix = os.path.splitext(wanted)
+    free, number = wanted, 2
+    while taken(free):
+        free, number = f"{stem}-{number}{suffix}", number + 1
+    return free
+
+
+def _insides(folder: Path) -> Iterator[Path]:
+    """All that is in `.lpp/`, except what is in removed folders: those are only moved, and may have links of people."""
+    for path in folder.iterdir():
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from path.iterdir() if path.name == "removed" else _insides(path)
 
 
 def _refuse_links(paths: Iterable[Path]) -> None:
     for path in paths:
-        if path.is_symlink():
-            raise ProjectError(f"{path} is a link, which no project has: remove it.")
+        if path.is_symlink() or not (path.is_dir() or path.is_file() or not path.exists()):
+            raise ProjectError(f"{path} is a link or no regular file, which no project has: remove it.")
 
 
 def _drive(part: str) -> bool:

@@ -24,6 +24,7 @@ from ..images.store.shards import list_digest
 from .photos import LIMITS
 from .project import Listing, Photo, Project
 
+FILES = "files.json"
 LABELLED, OTHERS = "labelled", "unsorted"
 """Feature stores in `.lpp/features/<encoder>/`, of the classes and of the rest."""
 
@@ -45,8 +46,7 @@ class ProjectRows:
         self._rows: dict[bytes, NDArray[np.float32]] = {}
         self._shared: NDArray[np.float32] | None = None
         self._texts: dict[tuple[str, ...], NDArray[np.float32]] = {}
-        self._files = project.hidden / "files.json"
-        self._home = project.hidden / "features" / re.sub(r"\W+", "-", encoder.spec)[:60].strip("-")
+        self._home = "features", re.sub(r"\W+", "-", encoder.spec)[:60].strip("-")
         self._load()
 
     def __contains__(self, photo: Photo) -> bool:
@@ -106,7 +106,7 @@ class ProjectRows:
             self._save(LABELLED, photos, labels, tuple(listing.classes))
             self._save(OTHERS, listing.unsorted, None, ())
         known = {photo.key: self._content[photo.key].hex() for photo in listing.where().values() if photo in self}
-        with atomic_write(self._files) as file:
+        with atomic_write(self.project.own(FILES)) as file:
             file.write(json.dumps([[*key, digest] for key, digest in known.items()]).encode())
 
     def _save(self, name: str, photos: Sequence[Photo], labels: Sequence[str] | None, classes: tuple[str, ...]) -> None:
@@ -117,8 +117,7 @@ class ProjectRows:
         if not spans:
             return
         listed = [list_digest(paths[span], None if said is None else said[span]) for span in spans]
-        self._home.mkdir(parents=True, exist_ok=True)
-        with StoreWriter(self._home / name, self.origin, listed) as writer:
+        with StoreWriter(self.project.own(*self._home, name), self.origin, listed) as writer:
             for number, span in enumerate(spans):
                 part = self.of([photos[row] for row in there[span]])
                 assert part.hashes is not None
@@ -134,14 +133,14 @@ class ProjectRows:
     def _load(self) -> None:
         for name in (LABELLED, OTHERS):
             with suppress(StoreError, OSError):
-                store = FeatureStore(self._home / name)
+                store = FeatureStore(self.project.own(*self._home, name))
                 if store.origin.key == self.origin.key:
                     found = store.load()
                     assert found.hashes is not None
                     for row, digest in enumerate(found.hashes):
                         self._rows[digest.tobytes()] = found.X[row, 0]
         try:
-            entries = json.loads(self._files.read_bytes())
+            entries = json.loads(self.project.own(FILES).read_bytes())
             self._content = {(int(a), int(b), int(c)): bytes.fromhex(digest) for a, b, c, digest in entries}
         except (OSError, ValueError, TypeError, RecursionError):
             self._content = {}

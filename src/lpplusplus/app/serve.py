@@ -19,9 +19,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from ..deploy.service.errors import Refusal, failed
+from ..deploy.service.errors import failed
 from ..deploy.service.server import run
 from ..encoders.pixels.decoding import ImageError, quiet_pillow
+from ..encoders.pixels.preprocessing import ElongatedError
+from ..images.errors import shown
 from . import exports, guard, photos
 from .desk import Desk
 from .learner import Learner
@@ -89,16 +91,15 @@ def _share_heaps() -> None:
 def _routes(desk: Desk) -> list[Route]:
     async def ask(request: Request) -> Response:
         """Upload a photo to try. The answer is a key; the page then shows the result for this key."""
-        try:
-            kept, refused = await photos.read_uploads(request, desk.project)
-        except Refusal as refusal:
-            return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
+        kept, refused = await photos.read_uploads(request, desk.project.tried)
         key = None
         try:
             if kept:
                 key = await to_thread.run_sync(desk.try_photo, *kept[0])
         except ImageError as error:
-            refused.append({"name": kept[0][0], "reason": error.reason})
+            refused.append({"name": shown(kept[0][0]), "reason": error.reason})
+        except ElongatedError as error:
+            refused.append({"name": shown(kept[0][0]), "reason": str(error)})
         finally:
             photos.discard(kept[1:] if key else kept)
         return JSONResponse({"key": key, "refused": refused})
@@ -117,8 +118,11 @@ def _routes(desk: Desk) -> list[Route]:
         name = f"{desk.project.root.name}{path.suffix}"
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
+    async def ask_within_limits(request: Request) -> Response:
+        return await photos.answered(ask, request)
+
     return [
-        Route("/try", ask, methods=["POST"]),
+        Route("/try", ask_within_limits, methods=["POST"]),
         Route("/tried/{key}", tried, methods=["GET"]),
         Route("/exports/{name}", exported, methods=["GET"]),
     ]

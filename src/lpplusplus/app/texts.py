@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .journal import Change
+
 TABS = {
     "classes": "Classes",
     "try": "Try it",
@@ -36,6 +38,7 @@ TEXTS = {
     "nothing_to_undo": "Nothing to undo",
     "undone": "Undone: {what}",
     "redone": "Done again: {what}",
+    "left": "{what}, except {paths} that somebody had moved or replaced",
     "cancel": "Cancel",
     "go_on": "Go on",
     "paused": "Stopped. Photos that are not yet looked at do not count.",
@@ -45,6 +48,8 @@ TEXTS = {
     "unreadable": "Cannot be read: {photos}",
     "classes_missing": "Make two classes or more: type a name.",
     "names_alone": "Answers by the names alone. Add photos, and it learns.",
+    "one_class": "Learned {photos} of {known}. Add photos of {missing}, too: then it can tell them apart.",
+    "or": " or ",
     "too_few": "Learned {photos}. With 3 photos in each class it can tell how good it is.",
     "accuracy": "{accuracy} % right",
     "interval": "between {low} and {high} %, with 95 % confidence",
@@ -191,6 +196,12 @@ def change(about: Mapping[str, Any]) -> str:
         return CHANGES[str(about["what"])].format(**about, photos=counted(int(about.get("count", 0))))
     except (KeyError, IndexError, ValueError, TypeError, AttributeError):
         return "…"
+
+
+def reverted(done: Change) -> str:
+    """What an undo or redo did, and how much of it could not be done."""
+    what = change(done.about)
+    return say("left", what=what, paths=done.left) if done.left else what
 
 
 def percent(part: float) -> str:

@@ -52,6 +52,11 @@ def headline(now: Snapshot) -> Markup:
         return Markup("") + say("classes_missing")
     if now.classifier is None:
         return Markup("") + say("names_alone")
+    lacking = [name for name, photos in now.listing.classes.items() if not photos]
+    if len(now.listing.classes) - len(lacking) < 2:
+        known = ", ".join(name for name in now.listing.classes if name not in lacking)
+        missing = say("or").join(lacking)
+        return Markup("") + say("one_class", photos=counted(now.learned), known=known, missing=missing)
     if insight is None or insight.accuracy is None or insight.interval is None:
         return Markup("") + say("too_few", photos=counted(now.learned))
     low, high = (percent(part) for part in insight.interval)
