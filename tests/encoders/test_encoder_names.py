@@ -81,3 +81,11 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, spec, package, e
         open_encoder(spec)
     usable = {row.scheme.split(":")[0]: row.usable for row in known_encoders()}
     assert not usable[spec.split(":")[0].replace("https", "http").replace("http", "https")]
+
+
+@pytest.mark.parametrize("scheme", ["", "onnx:", "open_clip:", "https://"])
+def test_a_long_name_is_not_repeated(scheme):
+    """A file may name any encoder."""
+    with pytest.raises(EncoderError, match="10,0") as caught:
+        open_encoder(scheme + "x" * (10_010 - len(scheme)), named_by="a.lpp")
+    assert len(str(caught.value)) < 200

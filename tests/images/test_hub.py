@@ -1,5 +1,6 @@
 """Classifiers on the hub: pushed to, and pulled from, a server that speaks its protocol."""
 
+import copy
 import errno
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +18,8 @@ from hub_server import hub
 from lpplusplus import load
 from lpplusplus.images import ImageClassifier, SourceError
 from lpplusplus.images.drawings import write_demo
-from lpplusplus.images.hub import fetch
-from lpplusplus.images.model_card import model_card
+from lpplusplus.images.hub import HubModel, fetch, model_card
+from lpplusplus.images.saved import description
 
 COMMIT = "c" * 40
 TOKEN = "hf_secret"
@@ -81,6 +83,36 @@ def test_pushed_from_python_and_the_card_can_stay(trained, tmp_path):
         assert COMMIT in run(sys.executable, "-c", code, address=address, home=tmp_path / "home")
     assert (repository / "README.md").read_text() == "mine"
     assert load(repository / "model.safetensors").metadata_["insight"]["measured"] == "4-fold cross-validation"
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ("onnx:/home/me/secret-project/model", "onnx:model"),
+        ("onnx:~/secret-project/model", "onnx:model"),
+        ("onnx:../secret-project/model/", "onnx:model"),
+        ("onnx:C:\\secret-project\\model", "onnx:model"),
+        ("onnx:me/model@0123", "onnx:me/model@0123"),
+        ("open_clip:ViT-B-32/../secret-project/mine.safetensors", "open_clip:ViT-B-32/mine.safetensors"),
+        ("open_clip:local-dir:/home/me/secret-project/model", "open_clip:local-dir:model"),
+        ("open_clip:hf-hub:me/model", "open_clip:hf-hub:me/model"),
+        ("open_clip:RN50/openai", "open_clip:RN50/openai"),
+        ("drawings", "drawings"),
+    ],
+)
+def test_nothing_that_is_uploaded_names_a_path(trained, tmp_path, spec, shown):
+    """Neither the file nor the card, also where the encoder's files are no longer there."""
+    clf = ImageClassifier.load(trained[0])
+    clf.origin_ = replace(clf.origin_, spec=spec)
+    model = copy.copy(clf.classifier_)
+    model.metadata_ = description(clf)
+    pushed = HubModel(model)
+    pushed._save_pretrained(tmp_path)
+    card = str(pushed.generate_model_card(repo_id="me/shapes"))
+    assert load(tmp_path / "model.safetensors").metadata_["images"]["encoder"]["spec"] == shown
+    assert f"`{shown}`, 130 dimensions" in card
+    assert "secret-project" not in card
+    assert all(b"secret-project" not in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_complaints(trained, tmp_path):

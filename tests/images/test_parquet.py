@@ -171,6 +171,14 @@ def test_what_clip_retrieval_wrote_is_checked(tmp_path):
         read_parquet(tmp_path / "index")
 
 
+@pytest.mark.parametrize("labels", [("robin", "wren", "robin", 7), (1, 2, 10, "owl")])
+def test_clip_retrieval_with_texts_in_one_table_and_numbers_in_another(tmp_path, labels):
+    clip_retrieval(tmp_path / "index", labels=labels)
+    found = read_parquet(tmp_path / "index", labels=True)
+    assert found.labels.tolist() == [str(label) for label in labels]
+    assert found.classes == tuple(sorted({str(label) for label in labels}))
+
+
 def column(values, kind=None):
     return pa.table({"embedding": pa.array(values, kind), "label": ["a"] * len(values)})
 

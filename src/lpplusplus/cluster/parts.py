@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -286,6 +286,3 @@ class _PlacedTree(Tree):
 
     def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
         return self._inside[folder]
-
-    def identity(self, folder: Path) -> Hashable:
-        return folder

@@ -24,6 +24,8 @@ __all__ = [
 
 DEFAULT_ENCODER = "embedded"
 """The encoder if none is named."""
+LONGEST_NAME = 1000
+"""Characters of an encoder's name: messages repeat it, and a file may hold any."""
 MODULES = {
     "embedded": ".named_models",
     "clip": ".named_models",
@@ -72,6 +74,8 @@ def open_encoder(spec: str, *, named_by: str | None = None, allow_network: bool 
     >>> open_encoder("drawings").encode_texts(["a red star"]).shape
     (1, 130)
     """
+    if len(spec) > LONGEST_NAME:
+        raise EncoderError(f"{spec[:40]!r}… has {len(spec):,} characters, more than an encoder's name has.")
     scheme, colon, name = spec.partition(":")
     kind = _kind(scheme) if scheme in MODULES else None
     if kind is None or bool(colon) != (":" in kind.scheme):

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -11,16 +13,21 @@ from typing import Any
 
 import huggingface_hub.utils
 from huggingface_hub import ModelCard, ModelHubMixin, hf_hub_download
+from jinja2 import Environment, FileSystemLoader
 
 from .. import __version__
 from .._core.base import FewShotClassifier
+from ..encoders.onnx_files import HUB_ID
+from .embeddings import DIGEST
 from .errors import SourceError
-from .model_card import model_card
-from .words import short
+from .words import percent, short
 
 FILE = "model.safetensors"
 """The classifier's file in a repository: the hub shows what is in files of that name."""
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
+MOST_CLASSES = 100
+"""Classes that a model card names."""
+SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#{}!&~$"})
 errors: Any = huggingface_hub.utils  # Every version has the errors here.
 
 
@@ -73,18 +80,67 @@ def fetch(name: str, **options: Any) -> Path:
 
 
 def public(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What others may see of a file's description: no folders of this machine, no list of all photos."""
-    shown: dict[str, Any] = json.loads(json.dumps(metadata))
+    """What others may see of a file's description: no path of this machine, no list of all photos."""
+    shown: dict[str, Any] = json.loads(json.dumps(metadata), object_hook=_with_short_paths)
+    images = shown.get("images", {})
     for all_of_them in ("photos", "validated_on"):
-        shown.get("images", {}).pop(all_of_them, None)
-    insight = shown.get("insight") or {}
-    for odd in [*insight.get("mislabelled", ()), *insight.get("twins", ())]:
-        odd.update({key: short(odd[key]) for key in ("path", "first", "second") if key in odd})
-    encoder = shown.get("images", {}).get("encoder") or {}
-    scheme, _, where = encoder.get("spec", "").partition(":")
-    if scheme == "onnx" and Path(where).expanduser().is_dir():
-        encoder["spec"] = f"onnx:{Path(where).expanduser().resolve().name}"
+        images.pop(all_of_them, None)
+    if images.get("encoder"):
+        images["encoder"]["spec"] = public_spec(images["encoder"]["spec"])
     return shown
+
+
+def public_spec(spec: str) -> str:
+    """The name of an encoder without the folders in which its files are.
+
+    >>> public_spec("onnx:/home/me/clip"), public_spec("open_clip:RN50/~/mine.pt"), public_spec("open_clip:RN50/cc12m")
+    ('onnx:clip', 'open_clip:RN50/mine.pt', 'open_clip:RN50/cc12m')
+    """
+    scheme, _, model = spec.partition(":")
+    here = Path(model).expanduser()
+    if scheme == "onnx" and (here.is_dir() or not HUB_ID.fullmatch(model)):
+        return f"onnx:{_last(here.resolve())}"
+    if scheme == "open_clip" and not model.startswith("hf-hub:"):
+        if model.startswith("local-dir:"):
+            return f"open_clip:local-dir:{_last(model)}"
+        arch, slash, weights = model.partition("/")
+        return f"open_clip:{arch}{slash}{_last(weights)}"
+    return spec
+
+
+def _last(path: str | Path) -> str:
+    """The last part of a path, of Windows too."""
+    return re.split(r"[/\\]", str(path).rstrip("/\\"))[-1]
+
+
+def _with_short_paths(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: short(value) if key in ("path", "first", "second") else value for key, value in entry.items()}
+
+
+def model_card(model: FewShotClassifier, repo_id: str) -> str:
+    """The card's text, in Markdown. Everything in it comes from the classifier's file."""
+    metadata = public(model.metadata_)
+    images = metadata.get("images", {})
+    page = Environment(loader=FileSystemLoader(Path(__file__).parent), keep_trailing_newline=True)
+    page.filters |= {"plain": _plain, "percent": percent}
+    return page.get_template("model_card.md").render(
+        repo_id=repo_id,
+        method=type(model).__name__,
+        labels=[str(label) for label in model.classes_.tolist()],
+        most=MOST_CLASSES,
+        images=images,
+        count=len(images.get("trained_on", "")) // (2 * DIGEST),
+        insight=defaultdict(lambda: None, metadata.get("insight") or {}),
+    )
+
+
+def _plain(text: object) -> str:
+    """Text that Markdown shows as it is.
+
+    >>> _plain("<b>reed_warbler</b>")
+    '\\\\<b\\\\>reed\\\\_warbler\\\\</b\\\\>'
+    """
+    return " ".join(str(text).split()).translate(SPECIAL)
 
 
 @contextmanager

@@ -82,8 +82,9 @@ def read(system: Any, layout: Layout, place: Any, label: str) -> Embeddings:
         path = next((name for name in _PATHS if name in names), None)
         content = table.read(columns=[name for name in (label, path) if name in names])
         if label in names:
-            more, whole = labels_of(content.column(label), shown_in(place, table_path))
+            more, numbers = labels_of(content.column(label), shown_in(place, table_path))
             labels += more
+            whole &= numbers
         labelled &= label in names
         base = where.rpartition("/")[2]
         paths += [f"{base}[{row}]" for row in range(len(array))] if path is None else (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -43,8 +43,8 @@ def from_folder(
     """Images below a folder, in an order that is the same on every machine.
 
     Hidden files and files with other endings are counted (`ignored`). So are RAW photos, and HEIC and AVIF images if
-    the packages that read them are not installed; a warning says how many. Links are followed; a folder that is reached
-    twice is read once and reported (`problems`).
+    the packages that read them are not installed; a warning says how many. Links to folders are not followed, since
+    they may lead anywhere, but reported (`problems`); those to images are.
 
     Parameters
     ----------
@@ -170,12 +170,13 @@ class Tree:
     def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
         """Name, whether it is a folder, and the file, of all that is in a folder."""
         with os.scandir(folder) as scan:
-            return [(entry.name, _is_folder(entry), folder / entry.name) for entry in scan]
-
-    def identity(self, folder: Path) -> Hashable:
-        """The same for two paths that lead to one folder."""
-        status = folder.stat()
-        return status.st_dev, status.st_ino
+            found = [(entry.name, _is_folder(entry), folder / entry.name) for entry in scan]
+        links = [
+            path for name, is_folder, path in found if is_folder and path.is_symlink() and not name.startswith(".")
+        ]
+        for link in sorted(links):
+            self._problem(link, "is a link to a folder, and such links are not followed: put the folder itself here.")
+        return [entry for entry in found if entry[2] not in links]
 
     def is_project(self, folder: Path) -> bool:
         """Whether it is a project of `lpp app`."""
@@ -186,19 +187,9 @@ class Tree:
 
     def walk(self, top: Path) -> None:
         """Read a folder and all below it, depth first."""
-        waiting, seen = [top], set()
+        waiting = [top]
         while waiting:
-            folder = waiting.pop()
-            try:
-                identity = self.identity(folder)
-            except OSError as error:
-                self._problem(folder, f"cannot be read ({error.strerror or error}).")
-                continue
-            if identity in seen:
-                self._problem(folder, "links to a folder that is being read already: a circle of links.")
-                continue
-            seen.add(identity)
-            waiting += reversed(self.read(folder))
+            waiting += reversed(self.read(waiting.pop()))
 
     def read(self, folder: Path) -> list[Path]:
         """Read one folder and return its sub-folders; names are in the order of their code points."""

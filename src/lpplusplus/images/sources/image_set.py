@@ -42,7 +42,7 @@ class ImageSet:
     ignored
         Number of hidden files and files of other kinds.
     problems
-        Folders that could not be read and links that lead in circles; `embed` treats them as bad images.
+        Folders that could not be read and links to folders; `embed` treats them as bad images.
     """
 
     items: list[Item]

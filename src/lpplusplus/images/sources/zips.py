@@ -3,7 +3,7 @@
 import re
 import weakref
 import zipfile
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -104,6 +104,3 @@ class _ZipTree(Tree):
         return [
             (name, item is None, folder / name if item is None else item) for name, item in self._inside[folder].items()
         ]
-
-    def identity(self, folder: Path) -> Hashable:
-        return folder
