@@ -99,7 +99,7 @@ def test_unlabelled_photos(work, tmp_path):
         "train", work / "first", "-o", tmp_path / "b.lpp", "-e", "drawings", "--unlabelled", work / "more"
     )
     assert (tmp_path / "a.lpp").read_bytes() == (tmp_path / "b.lpp").read_bytes()
-    kept = ImageClassifier.load(tmp_path / "a.lpp").classifier_.given_.unlabelled
+    kept = ImageClassifier.load(tmp_path / "a.lpp").classifier_.task_.unlabelled
     assert len(kept) == 10
     said = complaint(
         "train", work / "first", "-o", tmp_path / "c.lpp", "-e", "drawings", "--unlabelled", work / "more", "--shots", 1

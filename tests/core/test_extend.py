@@ -37,7 +37,7 @@ def test_more_examples_and_a_new_class(task, tmp_path, saved, dtype, method):
     if saved:
         probe.save(tmp_path / "a.lpp")
         probe = lpplusplus.load(tmp_path / "a.lpp")
-        assert probe.given_.X.dtype == dtype
+        assert probe.task_.X.dtype == dtype
     order = np.r_[np.flatnonzero(old), np.flatnonzero(~old)]
     probe.extend(F[~old], y[~old], text=T[[2]])
     same(probe, method().fit(F[order], y[order], text=T), F)
@@ -147,7 +147,7 @@ def test_what_cannot_be_added_changes_nothing(task, tmp_path):
         with pytest.raises(ValueError, match=match):
             probe.extend(*args, **more)
         assert (probe.coef_ == before).all()
-        assert len(probe.given_.y) == old.sum()
+        assert len(probe.task_.y) == old.sum()
     with pytest.raises(ValueError, match="class 'a' has no text"):
         LPPlusPlus().fit(F[old], labels(y[old])).extend(F[~old], labels(y[~old]), text=T[4:])
     probe.save(tmp_path / "a.lpp", support=False)
@@ -201,4 +201,4 @@ def test_format_1_has_none_of_it(task, tmp_path):
     with pytest.raises(ModelFormatError, match="format 1 has no arrays"):
         lpplusplus.load(path)
     resign(path, version=1, arrays={f"given.{name}": None for name in ("X", "y", "text")})
-    assert not hasattr(lpplusplus.load(path), "given_")
+    assert not hasattr(lpplusplus.load(path), "task_")

@@ -113,7 +113,7 @@ def test_the_golden_files_of_both_formats(number):
         with pytest.raises(ValueError, match="no longer has what it was fitted on"):
             probe.extend(X, expected["predictions"])
         return
-    assert (probe.given_.X.dtype, probe.given_.X.shape) == (np.float16, (12, 8))
+    assert (probe.task_.X.dtype, probe.task_.X.shape) == (np.float16, (12, 8))
     again = probe.extend(X, expected["predictions"]).predict(X)
     assert again.tolist() == expected["predictions"]
 

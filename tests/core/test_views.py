@@ -33,11 +33,11 @@ def test_no_view_gives_its_image_away():
 
 
 def test_the_task_has_both():
-    task = LPPlusPlus()._check_task(VIEWS, Y, T, None, None, None)
+    task = LPPlusPlus()._check_task(VIEWS, Y, text=T).working()
     np.testing.assert_array_equal(task.views, VIEWS)
     np.testing.assert_allclose(task.X, VIEWS.mean(axis=1))
     assert task.y.shape == (len(F),)
-    assert LPPlusPlus()._check_task(F, Y, T, None, None, None).views is None
+    assert LPPlusPlus()._check_task(F, Y, text=T).working().views is None
 
 
 def test_the_check_after_training_holds_out_whole_images():

@@ -231,19 +231,19 @@ def test_unlabelled_photos_stay_with_it(photos, tmp_path):
     for file in sorted(photos.glob("*/00[345].png")):
         shutil.copy(file, free / f"{file.parent.name}-{file.name}")
     clf = ImageClassifier(toy()).fit(some, unlabelled=free)
-    given = clf.classifier_.given_.unlabelled
+    given = clf.classifier_.task_.unlabelled
     known = {row.tobytes() for row in clf.support_.rows}
     assert 0 < len(given) < len(list(free.iterdir()))
     assert not known & {row.tobytes() for row in given}
     again = reloaded(clf, tmp_path / "a.lpp")
     both = part(photos, tmp_path / "both", lambda label, number: number < 5)
     whole = ImageClassifier(toy()).fit(both, unlabelled=embed(open_images(free, labels=False), toy()))
-    assert len(whole.classifier_.given_.unlabelled) < len(given)
+    assert len(whole.classifier_.task_.unlabelled) < len(given)
     again.add(other)
-    np.testing.assert_array_equal(again.classifier_.given_.unlabelled, given)
+    np.testing.assert_array_equal(again.classifier_.task_.unlabelled, given)
     np.testing.assert_array_equal(again.remove("wren").rename("robin", "redbreast")._unlabelled, given)
     joint = reloaded(clf, tmp_path / "b.lpp").merge(clf)
-    np.testing.assert_array_equal(joint.classifier_.given_.unlabelled, np.concatenate([given, given]))
+    np.testing.assert_array_equal(joint.classifier_.task_.unlabelled, np.concatenate([given, given]))
     with pytest.raises(SourceError, match="TipAdapter learns from labelled images only"):
         ImageClassifier(toy(), method=TipAdapter()).fit(some, unlabelled=free)
     with pytest.raises(SourceError, match="encoder"):

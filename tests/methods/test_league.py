@@ -198,7 +198,7 @@ def test_timo_left_out_names_do_not_know_the_image(task):
     F, y, T, *_ = task
     text = T + 0.5 * wide(6, 4, F.shape[1])
     model = TIMO()
-    checked = model._check_task(F, y, text, None, None, None)
+    checked = model._check_task(F, y, text=text).working()
     model.gamma_ = 50.0
     sums = np.stack([F[y == k].sum(axis=0) for k in range(6)])
     own = model._own_names_left_out(checked, F, sums, checked.prompts)
@@ -298,7 +298,7 @@ def test_clap_holds_an_unseen_class_at_full_weight_and_averages_views(task):
     F, y, T, *_, X, _ = task
     some = y != 5
     model = CLAP(epochs=3)
-    model._set_text(checked := model._check_task(F[some], y[some], T, range(6), None, None))
+    model._set_text(checked := model._check_task(F[some], y[some], text=T, classes=range(6)).working())
     assert model._trust(checked)[5] == 1
     views = np.stack([F, np.roll(F, 1, axis=1)], axis=1)
     several, mean = (CLAP(epochs=3).fit(given, y, text=T) for given in (views, views.mean(axis=1)))
@@ -399,7 +399,7 @@ def test_every_prompt_is_a_sample_of_the_cross_modal_probe(task):
     F, y, T, *_ = task
     text = [np.stack([T[k], -T[k] + T[(k + 1) % 6]])[: 1 + k % 2] for k in range(6)]
     model = CrossModalProbe()
-    model._set_text(checked := model._check_task(F, y, text, None, None, None))
+    model._set_text(checked := model._check_task(F, y, text=text).working())
     names, classes = model._name_samples(checked)
     assert sorted(classes.tolist()) == [0, 1, 1, 2, 3, 3, 4, 5, 5]
     assert np.allclose(np.linalg.norm(names, axis=1), 1)

@@ -516,7 +516,7 @@ def test_rates_along_training(task):
     from lpplusplus.methods.training.schedule import cosine
 
     F, y, T, *_ = task
-    schedule = ClipAdapter(epochs=10)._schedule(ClipAdapter()._check_task(F, y, T, None, None, None))
+    schedule = ClipAdapter(epochs=10)._schedule(ClipAdapter()._check_task(F, y, text=T).working())
     assert schedule.learning_rate * schedule.factor(0.5) == pytest.approx(1e-5)
     assert schedule.factor(5) == pytest.approx(0.5)
     assert [cosine(20)(t) for t in (0, 10, 20)] == pytest.approx([1, 0.5, 0])

@@ -357,7 +357,7 @@ def test_epochs_by_shots(shots, epochs):
     from lpplusplus._core.task import Task
 
     y = np.arange(3 * shots) % 3
-    schedule = CoOp(encoder="open_clip:any")._schedule(Task(np.ones((len(y), 2)), y, 3, None, None, None))
+    schedule = CoOp(encoder="open_clip:any")._schedule(Task(np.ones((len(y), 2)), y, np.arange(3)))
     assert (schedule.epochs, schedule.batch_size, schedule.learning_rate) == (epochs, 32, 2e-3)
 
 

@@ -68,7 +68,7 @@ def test_half_precision_weights_and_prompts(task, tmp_path):
 
 def test_a_small_map_is_read_as_a_whole_and_may_grow(task):
     X, mapped, y, T = task
-    assert np.array_equal(LPPlusPlus().fit(mapped, y, text=T).extend(X[:5], y[:5]).given_.X[-5:], X[:5])
+    assert np.array_equal(LPPlusPlus().fit(mapped, y, text=T).extend(X[:5], y[:5]).task_.X[-5:], X[:5])
     with pytest.raises(ValueError, match="fitted on a file larger than memory"):
         LPPlusPlus(memory=0).fit(mapped, y, text=T).extend(X[:5], y[:5])
 
@@ -109,7 +109,7 @@ def test_closed_forms_stream_as_well(task, method, with_text, monkeypatch):
     monkeypatch.setattr(method, "memory", 0)
     text = T if with_text else None
     whole, streamed = method().fit(X, y, text=text), method().fit(mapped, y, text=text)
-    assert "given_" not in vars(streamed)
+    assert "task_" not in vars(streamed)
     assert np.allclose(whole.coef_, streamed.coef_, rtol=1e-5, atol=1e-5)
     assert np.allclose(whole.intercept_, streamed.intercept_, rtol=1e-5, atol=1e-5)
 
@@ -126,7 +126,7 @@ def test_the_same_classifier_where_others_hold_the_rows(task, parameters):
     assert np.abs(there.coef_ - here.coef_).max() < 1e-5 * np.abs(here.coef_).max()
     assert np.array_equal(there.predict(X), here.predict(X))
     assert (there.selection_, there.n_updates_) == (here.selection_, here.n_updates_)
-    assert "given_" not in vars(there)
+    assert "task_" not in vars(there)
     again = LPPlusPlus(**parameters).fit(scattered(X, 100, 100, 700), y, text=T, **held_out)
     assert np.array_equal(again.coef_, there.coef_)
 

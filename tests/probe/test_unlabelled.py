@@ -72,7 +72,7 @@ def test_saved_and_grown_with_them(tmp_path):
     probe, (F, y), U, _, T = helpful()
     probe.save(tmp_path / "a.lpp")
     again = lpplusplus.load(tmp_path / "a.lpp")
-    assert (again.given_.unlabelled == U).all()
+    assert (again.task_.unlabelled == U).all()
     few = np.concatenate([np.flatnonzero(y == k) for k in range(CLASSES - 1)])
     grown = LPPlusPlus().fit(F[few], y[few], text=T[:-1], unlabelled=U)
     order = np.concatenate([few, np.flatnonzero(y == CLASSES - 1)])
@@ -113,7 +113,7 @@ def test_other_ways_to_fit():
     np.testing.assert_allclose(tensors.coef_.numpy(), plain.coef_, rtol=1e-5, atol=1e-5 * np.abs(plain.coef_).max())
     half = LPPlusPlus().fit(F.astype("f2"), y, text=T.astype("f2"), unlabelled=U.astype("f2"))
     assert half.coef_.dtype == np.float32
-    assert half.given_.unlabelled.dtype == np.float16
+    assert half.task_.unlabelled.dtype == np.float16
     assert LPPlusPlus(normalize=False).fit(F, y, unlabelled=U).score(X, labels) > 0.5
     assert LPPlusPlus().fit(F, y, text=T, unlabelled=U[:1]).n_unlabelled_ in (0, 1)
     cut = LPPlusPlus().fit(F, y, text=T, unlabelled=Whole(U))

@@ -77,8 +77,8 @@ def _read_model(path):
     chances = np.asarray(model.predict_proba(np.ones((2, model.n_features_in_), np.float32)))
     assert chances.shape == (2, len(model.classes_)), f"probabilities of shape {chances.shape}"
     assert np.isfinite(chances).all(), "probabilities that are not numbers"
-    if "given_" in vars(model):
-        given = model.given_.arrays(model.classes_)
+    if "task_" in vars(model):
+        given = model.task_.arrays()
         assert len(given["X"]) == len(given["y"]) > 0, "labels of other images"
     return model
 

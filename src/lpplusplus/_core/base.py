@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import backend, checks, model_file
 from .backend import Array
-from .given import Given
 from .input_checks import InputChecks
 from .parameters import Rule, check_parameters
 from .rows import Rows
@@ -49,8 +48,6 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     its rules here."""
     needs_torch: ClassVar[bool] = False
     """Whether `fit` needs torch."""
-    needs_places: ClassVar[bool] = False
-    """Whether an image is given as the embeddings of its patches besides its own, (1 + L, D)."""
     black_box: ClassVar[bool] = True
     """Whether it is trained on embeddings alone, without access to the encoder."""
 
@@ -60,7 +57,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     metadata_: dict[str, Any]
     chosen_: dict[str, str] | None
     """What the last fit chose among several values, and on which data; None if the method does not say."""
-    given_: Given
+    task_: Task
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -98,21 +95,24 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             Validation data for choices that the method makes; its documentation says what it does without them. In
             scikit-learn's cross-validation, wrap arrays with as many rows as X: `X_val=lpplusplus.Whole(X_val)`.
         """
-        return self._fit_given(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
+        return self._fit_checked(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
-    def _fit_given(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> "Self":
+    def _fit_checked(self, X: Any, y: Any, *, sample_weight: Any = None, **given: Any) -> "Self":
         """`fit`, for methods whose own `fit` has more parameters."""
         with self._all_or_nothing():
             self._check_parameters()
-            given = whole(X, **given)
-            task = self._weighed(self._check_task(X, y, **given), sample_weight)
+            task = self._check_task(X, y, sample_weight=sample_weight, **whole(X, **given))
             self.chosen_ = None  # Not of the previous fit.
-            self._fit_task(task)
-            for before in ("metadata_", "given_"):  # They belong to the previous fit.
+            self._fit_task(self._weighed(task.working(places=self.needs_places)))
+            for before in ("metadata_", "task_"):  # They belong to the previous fit.
                 self.__dict__.pop(before, None)
-            if X is not None and not isinstance(task.X, Rows):
-                self.given_ = Given.of(X, y, sample_weight=sample_weight, **given)
+            if not isinstance(task.X, Rows):
+                self.task_ = self._worth_keeping(task).copied()
             return self
+
+    def _worth_keeping(self, task: Task) -> Task:
+        """What `extend` needs of a task."""
+        return task
 
     def extend(self, X: Any, y: Any, *, text: Any = None, classes: Any = None) -> "Self":
         """Add examples, of known or of new classes. The result is that of a fit on everything, bit for bit.
@@ -145,7 +145,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         array(['ant', 'bee', 'cat'], dtype='<U3')
         """
         check_is_fitted(self)
-        if "given_" not in vars(self):
+        if "task_" not in vars(self):
             raise ValueError(
                 "this classifier no longer has what it was fitted on (it was saved without that or by an earlier "
                 "version, comes from fit_many, or was fitted on a file larger than memory): fit on everything instead."
@@ -153,13 +153,14 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         self._check_columns(X, "X")
         columns = vars(self).get("feature_names_in_")
         with self._all_or_nothing():
-            self._fit_given(**self.given_.extended(X, y, text, classes, self._labels))
+            given = self.task_.extended(X, y, text, classes)
+            self._fit_checked(**{name: value for name, value in given.items() if value is not None})
             if columns is not None:
                 self.feature_names_in_ = columns
             return self
 
-    def _weighed(self, task: Task, sample_weight: Any) -> Task:
-        """The task with weights, in methods that have them."""
+    def _weighed(self, task: Task) -> Task:
+        """The task with the weights that examples and classes have, in methods that have such."""
         return task
 
     @abstractmethod
@@ -200,6 +201,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     def _ready(self, X: Any) -> Array:
         check_is_fitted(self)
         X = self._check_images(X, "X", reset=False)
+        X = backend.cast(X, backend.working_dtype(X))
         if self.text_ is not None:
             checks.check_no_zero_rows(X, "X")
         return X

@@ -1,8 +1,10 @@
 """Checks of single inputs. Every message names the array, the row if there is one, and the remedy."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
@@ -11,8 +13,12 @@ from . import backend
 from .backend import Array
 from .rows import Rows, everywhere, parts
 from .scattered_rows import ScatteredRows
-from .task import Task
 
+if TYPE_CHECKING:
+    from .task import Task
+
+PRECISIONS = ("float16", "float32", "float64")
+"""In which embeddings are kept, in memory and in files."""
 SKIPPED = {
     "ensure_all_finite": False,
     "ensure_min_samples": 0,
@@ -47,8 +53,15 @@ def check_numbers(X: Any, name: str) -> None:
         )
 
 
-def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
-    """`X` as a two-dimensional finite array in working precision; `X` itself is not changed.
+def storable(X: Any) -> Array:
+    """`X` in its own precision, if a file can hold it; else in working precision."""
+    X = backend.detached(X) if backend.is_foreign(X) else np.asarray(X)
+    known = str(X.dtype).rpartition(".")[2] in PRECISIONS
+    return X if known else backend.cast(X, backend.working_dtype(X))
+
+
+def check_rows(X: Any, name: str, *, dim: int | None = None) -> Array:
+    """`X` as a two-dimensional finite array, in its own precision if that is one of `PRECISIONS`; never changed.
 
     Lists and data frames become numpy arrays; a tensor stays a tensor on its device.
     """
@@ -72,7 +85,7 @@ def check_embeddings(X: Any, name: str, *, dim: int | None = None) -> Array:
     if dim is not None and X.shape[1] != dim:
         raise ValueError(f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.")
     check_finite(X, name)
-    return backend.cast(X, backend.working_dtype(X))
+    return storable(X)
 
 
 def _by_parts(check: Callable[[Array, str], None]) -> Callable[[Array | Rows, str], None]:
@@ -221,28 +234,41 @@ def _is_missing(label: Any) -> bool:
 
 
 def check_classes(classes: Any, y: np.ndarray[Any, Any], text: Any) -> np.ndarray[Any, Any]:
-    """The classes in the order of the rows of `text`: as given, or the sorted labels."""
+    """The classes in the order of `text`, as `class_prompts.read_text` gives it: as given, or the sorted labels."""
     if classes is None:
         labels = np.unique(y)
-        if text is not None and len(text) != len(labels):
-            raise ValueError(
-                f"text has {len(text)} rows but y has {len(labels)} different labels ({some(labels)}). Row k of text "
-                f"must belong to class k of the sorted labels; name the classes with classes=[...] if some have no "
-                f"examples or the order differs."
-            )
     else:
         _check_one_kind(classes, "classes")
         labels = np.array(backend.to_numpy(classes) if backend.is_foreign(classes) else classes)
         if labels.ndim != 1 or len(set(labels.tolist())) != len(labels):
             raise ValueError("classes must be a flat list of labels, each named once.")
-        if text is not None and len(text) != len(labels):
-            raise ValueError(f"text has {len(text)} rows for {len(labels)} classes: give one row per class.")
+    if text is not None:
+        _check_count(text, labels, named=classes is not None)
     if len(labels) < 2:
         raise ValueError(
             f"y has {len(labels)} class ({some(labels)}): a classifier needs at least 2 classes. Name the others with "
             f"classes=[...] and text= if they have no examples yet."
         )
     return labels
+
+
+def _check_count(text: Any, labels: np.ndarray[Any, Any], *, named: bool) -> None:
+    """Raise unless every class has text."""
+    shape = (len(text), 1) if isinstance(text, list) else tuple(text.shape)
+    if shape[-2] == len(labels):
+        return
+    if len(shape) == 3 and shape[0] == len(labels):
+        raise ValueError(
+            f"text has shape {shape} for {len(labels)} classes: prompts come first, (prompts, classes, dimensions). "
+            f"Pass list(text), a list with the prompts of each class, or text.swapaxes(0, 1)."
+        )
+    if named:
+        raise ValueError(f"text has {shape[-2]} rows for {len(labels)} classes: give one row per class.")
+    raise ValueError(
+        f"text has {shape[-2]} rows but y has {len(labels)} different labels ({some(labels)}). Row k of text must "
+        f"belong to class k of the sorted labels; name the classes with classes=[...] if some have no examples or the "
+        f"order differs."
+    )
 
 
 def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:

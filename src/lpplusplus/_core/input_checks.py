@@ -7,10 +7,11 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from . import backend, checks, named_text
+from . import backend, checks
 from .backend import Array
-from .class_prompts import check_text
+from .class_prompts import read_text
 from .rows import Rows, mapping_of
+from .sample_weights import check_weights
 from .scattered_rows import ScatteredRows
 from .task import Task
 
@@ -22,6 +23,8 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
     memory: float | None = None
     """MiB that rows of a memory map may take; None in methods that need all of them at once."""
 
+    needs_places: ClassVar[bool] = False
+    """Whether an image is given as the embeddings of its patches besides its own, (1 + L, D)."""
     fitted_arrays: ClassVar[dict[str, str]]
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
@@ -52,52 +55,46 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
             raise AttributeError("classes_") from None
 
     def _check_task(
-        self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any, unlabelled: Any = None
-    ) -> Task:
-        """Check all inputs of `fit`; sets `classes_` and what scikit-learn expects to be set."""
+        self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
+        sample_weight: Any = None, unlabelled: Any = None,
+    ) -> Task:  # fmt: skip
+        """Check all inputs of `fit`, as they are; sets `classes_` and what scikit-learn expects to be set."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val belong together: pass both or neither.")
-        X, views = self._check_views(X)
+        X = self._check_support(X)
         labels = checks.check_labels(y, "y", X.shape[0])
-        text, classes = named_text.in_order(text, classes, labels)
-        prompts = None
         if text is not None:
             self._check_columns(text, "text")
-            text, prompts = check_text(text, X)
-            checks.check_no_zero_rows(X, "X")
+        text, classes = read_text(text, labels, classes, dim=self.n_features_in_)
         known = checks.check_classes(classes, labels, text)
-        encoded = checks.encode_labels(labels, known, "y")
         index = None
         if X_val is not None:
             X_val = self._check_held_out(X_val, "X_val")
-            if text is not None:
-                checks.check_no_zero_rows(X_val, "X_val")
-            X_val = backend.like(X_val, X, dtype=X.dtype)
             names = checks.check_labels(y_val, "y_val", X_val.shape[0])
-            index = backend.like(checks.encode_labels(names, known, "y_val"), X)
+            index = checks.encode_labels(names, known, "y_val")
         if unlabelled is not None:
-            unlabelled = backend.like(self._check_held_out(unlabelled, "unlabelled"), X, dtype=X.dtype)
-            if text is not None:
-                checks.check_no_zero_rows(unlabelled, "unlabelled")
+            unlabelled = self._check_held_out(unlabelled, "unlabelled")
+        if text is not None:
+            for name, images in (("X", X), ("X_val", X_val), ("unlabelled", unlabelled)):
+                if images is not None:
+                    checks.check_no_zero_rows(images, name)
+        weights = None if sample_weight is None else check_weights(sample_weight, len(labels))
         self.classes_ = known
-        return Task(X, backend.like(encoded, X), len(known), text, X_val, index, views, prompts, unlabelled=unlabelled)
+        return Task(X, checks.encode_labels(labels, known, "y"), known, text, X_val, index, weights, unlabelled)
 
-    def _check_views(self, X: Any) -> tuple[Array, Array | None]:
-        """One embedding per image, the mean of its views if it has several; and these views."""
-        if getattr(X, "ndim", 2) != 3:
+    def _check_support(self, X: Any) -> Array | Rows:
+        """Images with one embedding each, or with several views."""
+        shape = tuple(getattr(X, "shape", ()))
+        if len(shape) != 3 + self.needs_places:
             rows = self._too_large(X)
-            return self._check_images(X, "X", reset=True) if rows is None else rows, None
+            return self._check_images(X, "X", reset=True) if rows is None else rows
         checks.check_dense(X, "X")
-        images, views, dim = X.shape
-        if min(images, views, dim) == 0:
-            raise ValueError(
-                f"X is empty (shape={tuple(X.shape)}): a minimum of 1 image, 1 view, 1 column is required."
-            )
-        rows = self._check_images(X.reshape(images * views, dim), f"X.reshape(-1, {dim})", reset=True)
-        stack = rows.reshape(images, views, dim)
-        return backend.namespace(stack).mean(stack, axis=1), stack
+        if 0 in shape:
+            raise ValueError(f"X is empty (shape={shape}): a minimum of 1 image, 1 view, 1 column is required.")
+        name = "X" if self.needs_places else f"X.reshape(-1, {shape[2]})"
+        return self._check_images(X.reshape(-1, *shape[2:]), name, reset=True).reshape(shape)
 
     def _too_large(self, X: Any) -> Rows | None:
         """Checked rows if `X` is not read as a whole: its file is larger than `memory`, or other processes hold it."""
@@ -120,7 +117,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
     def _check_held_out(self, X: Any, name: str) -> Array:
         """Validation images, one embedding each, of the same kind as those of the support."""
         self._check_columns(X, name)
-        X = checks.check_embeddings(X, name, dim=self.n_features_in_)
+        X = checks.check_rows(X, name, dim=self.n_features_in_)
         self._check_size(X, name)
         return X
 
@@ -137,7 +134,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
 
     def _check_size(self, X: Array | Rows, name: str) -> None:
         if not self.normalize:
-            checks.check_lengths(X, name)
+            checks.check_lengths(X if isinstance(X, Rows) else backend.cast(X, backend.working_dtype(X)), name)
 
     def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
         """Embeddings of a support (`reset`), or of images to predict, which must have as many columns."""
@@ -146,7 +143,7 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
             X = validate_data(self, X, reset=reset, dtype="numeric", **checks.SKIPPED)
         elif reset:
             self.__dict__.pop("feature_names_in_", None)
-        X = checks.check_embeddings(X, name)
+        X = checks.check_rows(X, name)
         self._check_size(X, name)
         if reset:
             self.n_features_in_ = int(X.shape[1])

@@ -4,7 +4,7 @@ Format 2. The header's metadata has one entry, `lpplusplus`: a JSON object with 
 arrays and of `model`) and `model`: the estimator's name, its parameters, the classes and their dtype, scalar fitted
 attributes, and the user's own metadata. A solver given as an object is `{"solver": name, **its parameters}`, one from
 outside the package `{"foreign": "module.Class"}`. Arrays whose names begin with `given.` are what `fit` was given
-(`given.Given.arrays`); they may be left out, all together. Format 1 has none. A reader refuses a version that it does
+(`task.Task.arrays`); they may be left out, all together. Format 1 has none. A reader refuses a version that it does
 not know.
 """
 
@@ -25,9 +25,9 @@ import safetensors.numpy
 
 from . import backend
 from .files import atomic_write, canonical_json
-from .given import Given
 from .parameters import check_parameters
 from .registry import method
+from .task import Task
 from .text import BriefError
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def save(
         for name, value in estimator._arrays_to_save().items()
         if value is not None
     }
-    given = vars(estimator).get("given_")
-    if support and given is not None:
+    task = vars(estimator).get("task_")
+    if support and task is not None:
         arrays |= {
             PREFIX + name: np.ascontiguousarray(value, value.dtype.newbyteorder("="))
-            for name, value in given.arrays(estimator._labels).items()
+            for name, value in task.arrays().items()
         }
     for name, value in arrays.items():
         if not np.isfinite(value).all():
@@ -145,7 +145,7 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
             raise ValueError(f"format {FIRST} has no arrays {sorted(given)}")
         estimator._restore(arrays, model["fitted"], _decode_classes(model["classes"]))
         if given:
-            estimator.given_ = Given.read(given, estimator._labels, estimator.n_features_in_)
+            estimator.task_ = Task.read(given, estimator._labels, estimator.n_features_in_)
         estimator.metadata_ = model["metadata"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFormatError(f"{path} does not describe a classifier of this version: {_short(error)}.") from error

@@ -55,7 +55,7 @@ def _model(path: Path) -> dict[str, Any]:
         "preprocessing": encoder.get("preprocessing"),
         "templates": images.get("templates", []) if encoder else [],  # Without one, the text came with the arrays.
         "views": images.get("views"),
-        "support": len(vars(model)["given_"].y) if "given_" in vars(model) else None,
+        "support": len(model.task_.y) if "task_" in vars(model) else None,
         **{name: insight.get(name) for name in _TOLD},
         "parameters": parameters,
         "bytes": path.stat().st_size,

@@ -202,6 +202,9 @@ class ImageClassifier(Growing, Sharing):
         if lesson.unlabelled is not None:
             extra["unlabelled"] = lesson.unlabelled
         model = clone(method).fit(support.X, support.labels, text=lesson.text, classes=list(support.classes), **extra)
+        # One array for both, whatever the method keeps.
+        if "task_" in vars(model):
+            model.task_ = model.task_.with_images(support.X, support.labels)
         self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
         self.origin_, self._views, self._seen = support.origin, support.views, frozenset(support.digests())
         self._keep(lesson)

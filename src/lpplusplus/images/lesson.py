@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.given import Given
+from .._core.task import Task
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .sources import open_images
@@ -251,7 +251,7 @@ def check_known(support: Embeddings, labels: Iterable[str]) -> None:
 
 
 def kept_in(
-    given: Given | None,
+    task: Task | None,
     classes: Sequence[str],
     names: tuple[str, ...],
     origin: Origin | None,
@@ -259,7 +259,7 @@ def kept_in(
     about: dict[str, Any],
 ) -> Lesson | None:
     """What a file says a classifier was trained on; KeyError, TypeError or ValueError unless it fits together."""
-    if given is None:
+    if task is None:
         return None
 
     def images(X: NDArray[Any], labels: Any, paths: list[str]) -> Embeddings:
@@ -269,8 +269,8 @@ def kept_in(
         return Embeddings(rows, labels.astype(np.str_), paths, tuple(classes), names, origin)
 
     hashes = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST)
-    support = replace(images(given.X, given.y, about["photos"]), hashes=hashes)
-    if len(hashes) != len(support) or isinstance(given.text, list):
+    support = replace(images(task.X, task.labels, about["photos"]), hashes=hashes)
+    if len(hashes) != len(support) or isinstance(task.text, list):
         raise ValueError("digests are not those of the images, or text is not that of templates")
-    held = None if given.X_val is None else images(given.X_val, given.y_val, about["validated_on"])
-    return Lesson(support, held, given.text, given.unlabelled)
+    held = None if task.X_val is None else images(task.X_val, task.classes[task.y_val], about["validated_on"])
+    return Lesson(support, held, task.text, task.unlabelled)

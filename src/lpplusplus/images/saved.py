@@ -85,7 +85,7 @@ def read_saved(path: str | PathLike[str]) -> Saved:
         templates = check_templates(about["templates"])
         classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
         seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
-        lesson = kept_in(vars(model).get("given_"), [str(one) for one in classes], names, origin, seen, about)
+        lesson = kept_in(vars(model).get("task_"), [str(one) for one in classes], names, origin, seen, about)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelFormatError(
             f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."

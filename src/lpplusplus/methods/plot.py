@@ -103,14 +103,6 @@ class PLOT(PromptLearner):
 
     # Images with their places, where the other methods have one embedding per image ---------------------------------
 
-    def _check_views(self, X: Any) -> tuple[Array, Array | None]:
-        ndim = getattr(X, "ndim", None)
-        if ndim != 4:
-            return self._check_images(X, "X", reset=True), None
-        images, views = X.shape[:2]
-        stack = self._check_images(X.reshape(images * views, *X.shape[2:]), "X", reset=True).reshape(X.shape)
-        return backend.namespace(stack).mean(stack, axis=1), stack
-
     def _check_images(self, X: Any, name: str, *, reset: bool) -> Array:
         shape = tuple(getattr(X, "shape", ()))
         if len(shape) != 3 or shape[1] < 2 or 0 in shape:

@@ -1,12 +1,12 @@
 """CLIP's own classifier: compare an image with the class names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core import backend, checks, named_text
-from .._core.class_prompts import check_text
+from .._core import backend, checks
+from .._core.class_prompts import read_text, unit_text
 from .._core.rows import MEMORY
 from .._core.task import Task
 from ._text_based import TextBased
@@ -52,19 +52,21 @@ class ZeroShot(TextBased):
         """As in every method, but X and y may be left out where `text` and `classes` are given."""
         return super().fit(X, y, text=text, classes=classes, X_val=X_val, y_val=y_val)
 
-    def _check_task(
-        self, X: Any, y: Any, text: Any, classes: Any, X_val: Any, y_val: Any, unlabelled: Any = None
-    ) -> Task:
+    def _check_task(self, X: Any, y: Any, *, text: Any = None, classes: Any = None, **others: Any) -> Task:
         if X is not None or y is not None:
-            return super()._check_task(X, y, text, classes, X_val, y_val)
-        text, classes = named_text.in_order(text, classes, [])
-        if text is None or classes is None:
+            return super()._check_task(X, y, text=text, classes=classes, **others)
+        vectors, classes = read_text(text, [], classes)
+        if vectors is None or classes is None:
             raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
-        checked, _ = check_text(text)
-        classes = checks.check_classes(classes, np.empty(0), checked)
-        text = text if hasattr(text, "columns") else checked  # A data frame's columns have names to keep.
-        # Examples are not looked at, so the names themselves can take their place.
-        return super()._check_task(text, classes, text, classes, X_val, y_val)
+        classes = checks.check_classes(classes, np.empty(0), vectors)
+        # Examples are not looked at, so the names can take their place. A frame's columns have names to keep.
+        names = text if hasattr(text, "columns") else unit_text(vectors)[0]
+        return super()._check_task(names, classes, text=vectors, classes=classes, **others)
+
+    def _worth_keeping(self, task: Task) -> Task:
+        if task.text is None:
+            return task
+        return replace(task.with_images(unit_text(task.text)[0], task.classes), X_val=None, y_val=None)
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)

@@ -81,17 +81,14 @@ class Doubts(FewShotClassifier):
         none = self._familiarity(X) < lowest_familiarity(familiarity(held_out, held_out), rate)
         if other_text is None:
             return none
-        support = vars(self).get("given_")
-        if self.text_ is None or support is None:
+        task = vars(self).get("task_")
+        if self.text_ is None or task is None:
             raise ValueError(
                 "other_text is compared with the class names on the images that the classifier was fitted on, and it "
                 + ("has no names: fit with text=." if self.text_ is None else "was saved without these: leave it out.")
             )
         other = check_text(other_text, X)[0]
-        members = backend.like(support.X, X)
-        members = backend.cast(members, backend.working_dtype(members))
-        if members.ndim == 3:
-            members = backend.namespace(members).mean(members, axis=1)
+        members = backend.like(task.working().X, X)
         closer = lowest_familiarity(backend.to_numpy(self._margin(members, other)), rate)
         return none | (self._margin(X, other) < closer)
 

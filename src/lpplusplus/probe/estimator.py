@@ -12,9 +12,9 @@ from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
 from .._core.rows import MEMORY
+from .._core.sample_weights import CLASS_WEIGHT, weighed
 from .._core.seeds import generator
 from .._core.task import Task
-from .._core.weights import CLASS_WEIGHT, weighed
 from .doubts import Doubts
 from .fit import train
 from .prompt_weights import weigh_prompts
@@ -207,13 +207,13 @@ class LPPlusPlus(Doubts):
             things. They are used only if that lowers the loss of held-out images; `n_unlabelled_` says how many were.
             Needs two examples per class, or `X_val`. See docs/how-to/unlabelled-photos.md.
         """
-        extra = {} if unlabelled is None else {"unlabelled": unlabelled}
-        return self._fit_given(
-            X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight, **extra
-        )
+        return self._fit_checked(
+            X, y, text=text, classes=classes, X_val=X_val, y_val=y_val, sample_weight=sample_weight,
+            unlabelled=unlabelled,
+        )  # fmt: skip
 
-    def _weighed(self, task: Task, sample_weight: Any) -> Task:
-        return weighed(task, sample_weight, self.class_weight, self._labels)
+    def _weighed(self, task: Task) -> Task:
+        return weighed(task, self.class_weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -134,7 +134,7 @@ class _FitRun:
     def __init__(
         self, task: Task, recipe: Recipe, solver: Solver, normalize: bool, team: Team, rng: np.random.Generator
     ) -> None:
-        self.task, self.recipe, self.solver, self.team = task, recipe, solver, team
+        self.recipe, self.solver, self.team = recipe, solver, team
         X = task.X
         if not isinstance(X, Rows) and X.shape[0] >= MANY * X.shape[1]:
             X = Rows(X)
@@ -142,9 +142,10 @@ class _FitRun:
         self._X_val = task.X_val
         if task.X_val is not None and normalize:
             self._X_val = backend.unit_rows(task.X_val)
-        self._views = task.views
-        if task.views is not None and normalize:
-            self._views = backend.unit_vectors(task.views)
+        views = task.views
+        if views is not None and normalize:
+            views = backend.unit_vectors(views)
+        self.task = replace(task, X=self.X, views=views)
         self._text = None if recipe.alpha == "none" else task.text
         self._seed = int(rng.integers(2**32))
         self._patience = PATIENCE if solver.far_apart else None
@@ -271,21 +272,19 @@ class _FitRun:
 
     def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
         """The images of `rows`, or all of them; and the change of coordinates made to them, if any."""
-        task, X, y, weights = self.task, self.X, self.task.y, self.task.weights
-        if rows is not None:
-            X, y, weights = some_rows(X, rows), y[rows], None if weights is None else weights[rows]
+        task = self.task if rows is None else self.task.rows(rows)
+        X, y, weights = task.X, task.y, task.weights
         metric = None
         if self.recipe.metric == "within":
             seen, labels, often = X, y, weights
             if task.means:
                 seen, labels, often = X[: -task.means, :], y[: -task.means], None
-            if self._views is not None:
-                views = self._views if rows is None else self._views[rows, :, :]
-                seen, labels = views.reshape(-1, X.shape[1]), backend.repeat(labels, views.shape[1])
-                often = None if often is None else backend.repeat(often, views.shape[1])
+            if task.views is not None:
+                seen, labels = task.views.reshape(-1, X.shape[1]), backend.repeat(labels, task.views.shape[1])
+                often = None if often is None else backend.repeat(often, task.views.shape[1])
             metric = within(seen, labels, task.n_classes, self.team, weights=often)
         if metric is None or self.solver.coordinates == "any":
-            moment = None if metric is None or self._views is not None or task.means else metric.moment
+            moment = None if metric is None or task.views is not None or task.means else metric.moment
             return Support.weighted(X, y, task.n_classes, self._text, weights, metric, moment), None
         text = None if self._text is None else metric.text(self._text, self.team)
         return Support.weighted(self._changed(X[:, :], metric), y, task.n_classes, text, weights), metric

@@ -63,8 +63,9 @@ def fit_many(
     """
     template = LPPlusPlus() if estimator is None else clone(estimator)
     template._check_parameters()
-    pool = template._check_task(X, y, text, classes, None, None)
-    images = unit_rows(pool.X) if template.normalize else pool.X
+    pool = template._check_task(X, y, text=text, classes=classes).working()
+    pool = replace(pool, X=unit_rows(pool.X) if template.normalize else pool.X)
+    images = pool.X
     rows = [_rows(index, f"supports[{i}]", images) for i, index in enumerate(supports)]
     held: list[Array | None] = [None] * len(rows)
     if validations is not None:
@@ -73,11 +74,12 @@ def fit_many(
             raise ValueError(f"{len(rows)} supports but {len(held)} validation sets: give one for each.")
 
     def fit_one(support: Array, validation: Array | None) -> LPPlusPlus:
-        task = replace(pool, X=images[support], y=pool.y[support])
+        task = pool.rows(support)
         if validation is not None:
-            task = replace(task, X_val=images[validation], y_val=pool.y[validation])
+            left_out = pool.rows(validation)
+            task = replace(task, X_val=left_out.X, y_val=left_out.y)
         probe: LPPlusPlus = clone(template)
-        probe._adopt(template)._fit_task(probe._weighed(task, None))
+        probe._adopt(template)._fit_task(probe._weighed(task))
         return probe
 
     def fit_named(number: int) -> LPPlusPlus:

@@ -33,7 +33,7 @@ def weigh_prompts(task: Task) -> Task:
     >>> from lpplusplus._core.class_prompts import check_text
     >>> F = np.array([[1.0, 0.0], [0.8, 0.6]])
     >>> text, prompts = check_text(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.8], [0.8, 0.6]]]))
-    >>> weigh_prompts(Task(F, np.array([0, 1]), 2, text, None, None, prompts=prompts)).text.round(2)
+    >>> weigh_prompts(Task(F, np.array([0, 1]), np.arange(2), text, prompts=prompts)).text.round(2)
     array([[0.99, 0.12],
            [0.72, 0.69]])
     """

@@ -111,7 +111,7 @@ class _FromUnlabelled:
             rest, out = np.flatnonzero(folds != fold), evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES)
             counts, left = (np.bincount(y[rows], minlength=self.task.n_classes) for rows in (np.arange(len(y)), rest))
             X = self.task.X[backend.like(out, self.task.y), :]
-            found.append(self._held(_some(self.task, rest), X, out, what_is_lacking(counts, left)[y[out]]))
+            found.append(self._held(self.task.rows(rest), X, out, what_is_lacking(counts, left)[y[out]]))
             if sum(len(one.rows) for one in found) >= ENOUGH_IMAGES:
                 break
         return found
@@ -199,13 +199,3 @@ class _FromUnlabelled:
 def _logits(fitted: Fitted, X: Array) -> Array:
     z = X @ fitted.effective.T
     return z if fitted.weights.intercept is None else z + fitted.weights.intercept
-
-
-def _some(task: Task, rows: np.ndarray[Any, Any]) -> Task:
-    """The task with these rows of its support."""
-    chosen = backend.like(rows, task.y)
-    return replace(
-        task, X=task.X[chosen, :], y=task.y[chosen],
-        views=None if task.views is None else task.views[chosen, :, :],
-        weights=None if task.weights is None else task.weights[chosen],
-    )  # fmt: skip
