@@ -178,7 +178,7 @@ def scaling(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str
 
 def _nodes() -> Any:
     """The clusters of the tests."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     from ray_nodes import nodes
 
     return nodes

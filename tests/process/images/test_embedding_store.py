@@ -1,0 +1,308 @@
+"""Embedding into a store: nothing is computed twice, and nothing is lost to a wrong list, an interruption or a kill."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import lpplusplus.images.embedder
+from lpplusplus.encoders import EncoderError
+from lpplusplus.images.embedder import embed
+from lpplusplus.images.sources import from_folder
+from lpplusplus.images.store import FeatureStore, StoreError, StoreWriter, is_store
+from toy_encoder import ToyEncoder
+from toy_images import contents, make_folder, toy_image
+
+HERE = Path(__file__).resolve().parents[2] / "support"
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch):
+    monkeypatch.setattr(lpplusplus.images.embedder, "ROWS_PER_SHARD", 8)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return make_folder(tmp_path / "photos", {"a": 13, "b_c": 14})
+
+
+def test_a_second_run_computes_nothing_and_changes_nothing(photos, tmp_path):
+    images, store = from_folder(photos), tmp_path / "store"
+    first = embed(images, ToyEncoder(), store=store)
+    before = contents(store)
+    times = {path: path.stat().st_mtime_ns for path in store.iterdir()}
+    encoder = ToyEncoder()
+    second = embed(images, encoder, store=store)
+    assert encoder.batches == []
+    assert (second.computed, second.reused) == (0, 27)
+    assert np.array_equal(first.X, second.X)
+    assert contents(store) == before
+    assert {path: path.stat().st_mtime_ns for path in store.iterdir()} == times
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda e: setattr(e, "fingerprint", "other weights"),
+        lambda e: setattr(e, "preprocessing", "other"),
+        lambda e: ToyEncoder.__init__(e, dim=16),
+    ],
+)
+def test_another_encoder_misses(photos, tmp_path, change):
+    images, store = from_folder(photos), tmp_path / "store"
+    embed(images, ToyEncoder(), store=store)
+    encoder = ToyEncoder()
+    change(encoder)
+    assert embed(images, encoder, store=store).computed == 27
+    assert embed(images, encoder, store=store, views=1).computed == 27
+    assert embed(images, encoder, store=store, views=1).computed == 0
+    assert sorted(path.name for path in store.iterdir()) == [
+        ".lock", "index.json", *(f"shard-00000{number}.safetensors" for number in range(4))
+    ]  # fmt: skip
+
+
+def test_a_changed_list_takes_over_what_is_the_same(photos, tmp_path):
+    store = tmp_path / "store"
+    first = embed(from_folder(photos), ToyEncoder(batch_size=1), store=store)
+    known = dict(zip(first.paths, first.X, strict=True))
+    toy_image(500).save(photos / "a/000.png")  # Edited in place.
+    (photos / "a/005.png").unlink()
+    make_folder(photos, {"Z": 2}, start=600)  # Sorts before the others.
+    (photos / "b_c").rename(photos / "d")
+    again = embed(from_folder(photos), ToyEncoder(batch_size=1), store=store)
+    assert (again.computed, again.reused) == (3, 25)
+    assert again.classes == ("Z", "a", "d")
+    fresh = embed(from_folder(photos), ToyEncoder(batch_size=1), store=tmp_path / "fresh")
+    assert np.array_equal(again.X, fresh.X)
+    assert contents(store) == contents(tmp_path / "fresh")
+    for path, row in zip(again.paths, again.X, strict=True):
+        old = path.replace("/d/", "/b_c/")
+        assert np.array_equal(known.get(old, row), row) == (not path.endswith("a/000.png"))
+
+
+def test_a_shorter_list_leaves_no_shard_behind(photos, tmp_path):
+    images, store = from_folder(photos), tmp_path / "store"
+    embed(images, ToyEncoder(), store=store)
+    short = images.subset(range(8))
+    assert embed(short, ToyEncoder(), store=store).computed == 0
+    embed(short, ToyEncoder(), store=tmp_path / "fresh")
+    assert contents(store) == contents(tmp_path / "fresh")
+
+
+def test_another_list_does_not_cost_what_the_store_held(photos, tmp_path):
+    """Somebody names the wrong store, notices, and goes back: nothing is computed twice, and nothing stays behind."""
+    other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
+    first = embed(from_folder(photos), ToyEncoder(), store=store)
+    before = contents(store)
+    wrong = embed(from_folder(other), ToyEncoder(), store=store)
+    assert (wrong.computed, wrong.left_aside) == (9, 27)
+    again = embed(from_folder(other), ToyEncoder(), store=store)
+    assert (again.computed, again.left_aside) == (0, 0)  # Told once; kept all the same.
+    back = embed(from_folder(photos), ToyEncoder(), store=store)
+    assert (back.computed, back.left_aside) == (0, 9)
+    assert np.array_equal(back.X, first.X)
+    kept = contents(store)
+    assert {name: kept[name] for name in before} == before
+    assert sum(name.startswith("replaced/") for name in kept) == 2  # The nine images of the other list.
+
+
+def kept_aside(store):
+    return sorted(path.name for path in (store / "replaced").glob("*"))
+
+
+def test_a_few_images_of_what_was_left_aside_do_not_cost_the_rest(photos, tmp_path):
+    other, store, images = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store", from_folder(photos)
+    embed(images, ToyEncoder(), store=store)
+    embed(from_folder(other), ToyEncoder(), store=store)
+    few = embed(images.subset(range(4)), ToyEncoder(), store=store)
+    assert (few.computed, few.left_aside) == (0, 9)
+    assert embed(images, ToyEncoder(), store=store).computed == 0
+    assert embed(from_folder(other), ToyEncoder(), store=store).computed == 0
+
+
+def test_one_image_in_common_does_not_make_two_lists_one(photos, tmp_path):
+    other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
+    (other / "z" / "placeholder.png").write_bytes((photos / "a" / "000.png").read_bytes())
+    embed(from_folder(photos), ToyEncoder(), store=store)
+    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
+@pytest.mark.parametrize("stops", [0, 1, 2])
+def test_what_is_left_aside_survives_interruptions_and_edits(photos, tmp_path, stops):
+    """Two lists in turn, the second edited; stopped or not, the folder is the same in the end."""
+    other, store = make_folder(tmp_path / "other", {"y": 12, "z": 12}, start=900), tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(batch_size=1), store=store)
+    embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
+    aside = kept_aside(store)
+    (other / "y" / "003.png").unlink()
+    toy_image(2000).save(other / "z" / "020.png")
+
+    class Stopped(ToyEncoder):
+        def encode_prepared(self, batch):
+            raise KeyboardInterrupt
+
+    for _ in range(stops):
+        with pytest.raises(KeyboardInterrupt):
+            embed(from_folder(other), Stopped(batch_size=1), store=store)
+    edited = embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
+    assert (edited.computed, edited.left_aside) == (1, 0)
+    assert kept_aside(store) == aside
+    assert not (store / "index.before.json").exists()
+    assert embed(from_folder(photos), ToyEncoder(batch_size=1), store=store).computed == 0
+
+
+def test_killed_between_the_index_and_clearing_away(photos, tmp_path, monkeypatch):
+    store, images = tmp_path / "store", from_folder(photos)
+    embed(images, ToyEncoder(), store=store)
+    short = images.subset(range(8, 20))
+
+    def killed(self, previous, now):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreWriter, "_settle", killed)
+        with pytest.raises(KeyboardInterrupt):
+            embed(short, ToyEncoder(), store=store)
+    assert kept_aside(store)
+    assert len(FeatureStore(store)) == 12  # Complete all the same.
+    embed(short, ToyEncoder(), store=store)
+    embed(short, ToyEncoder(), store=tmp_path / "fresh")
+    assert contents(store) == contents(tmp_path / "fresh")
+
+
+def test_a_run_that_fails_at_once_says_that_the_store_is_incomplete(photos, tmp_path):
+    store = tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(), store=store)
+
+    class Down(ToyEncoder):
+        def encode_prepared(self, batch):
+            raise EncoderError("the service is down")
+
+    with pytest.raises(EncoderError):
+        embed(from_folder(photos), Down(seed=1), store=store)
+    assert is_store(store)
+    with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
+        FeatureStore(store)
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
+def test_a_strangers_file_is_not_a_shard(photos, tmp_path):
+    store = tmp_path / "mine"
+    store.mkdir()
+    safetensors.numpy.save_file({"w": np.zeros(3)}, store / "shard-000000.safetensors")
+    before = contents(store)
+    with pytest.raises(StoreError, match="has other files and is not a feature store"):
+        embed(from_folder(photos), ToyEncoder(), store=store)
+    assert contents(store) == before
+
+
+def test_other_images_under_the_same_names(photos, tmp_path, monkeypatch):
+    """`lpp embed . -o ../store`, from two folders."""
+    store = tmp_path / "store"
+    monkeypatch.chdir(photos)
+    embed(from_folder("."), ToyEncoder(), store=store)
+    for number, path in enumerate(sorted(photos.rglob("*.png"))):
+        toy_image(900 + number).save(path)
+    assert embed(from_folder("."), ToyEncoder(), store=store).left_aside == 27
+
+
+def test_another_list_after_an_interruption(photos, tmp_path):
+    """A run on the wrong store that is stopped half-way and goes on does not cost what the store held either."""
+    other, store = make_folder(tmp_path / "other", {"z": 20}, start=900), tmp_path / "store"
+    embed(from_folder(photos), ToyEncoder(), store=store)
+
+    def stop(done, total):
+        if done >= 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(from_folder(other), ToyEncoder(), store=store, progress=stop)
+    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+
+
+def test_interrupt_stops_threads_and_keeps_finished_shards(photos, tmp_path):
+    images, store = from_folder(photos), tmp_path / "store"
+    clean = embed(images, ToyEncoder(), store=tmp_path / "clean")
+
+    class Interrupted(ToyEncoder):
+        def encode_prepared(self, batch):
+            if len(self.batches) == 5:
+                raise KeyboardInterrupt
+            return super().encode_prepared(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(images, Interrupted(), store=store)
+    assert not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name]
+    again = embed(images, ToyEncoder(), store=store)
+    assert (again.reused, again.computed) == (16, 11)
+    assert np.array_equal(again.X, clean.X)
+    assert contents(store) == contents(tmp_path / "clean")
+
+
+SCRIPT = """
+import sys
+import lpplusplus.images.embedder
+from lpplusplus.images.sources import from_folder
+from toy_encoder import ToyEncoder
+lpplusplus.images.embedder.ROWS_PER_SHARD = 8
+images, encoder = from_folder(sys.argv[1]), ToyEncoder(delay=0.01)
+print("ready", flush=True)
+lpplusplus.images.embedder.embed(images, encoder, store=sys.argv[2])
+"""
+
+
+def start(*arguments):
+    roots = [str(HERE), str(Path(lpplusplus.__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_killed_at_random_moments_and_resumed(tmp_path):
+    photos = make_folder(tmp_path / "photos", {"a": 50, "b": 50})
+    embed(from_folder(photos), ToyEncoder(), store=tmp_path / "clean")
+    store, moments = tmp_path / "store", random.Random(0)
+    slow = SCRIPT.replace("delay=0.01", "delay=0.3")  # So slow that no run ends before its kill.
+    for _ in range(6):
+        with start("-c", slow, str(photos), str(store)) as process:
+            process.stdout.readline()
+            time.sleep(moments.uniform(0.0, 0.9))
+            process.send_signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+    with start("-c", SCRIPT, str(photos), str(store)) as process:
+        assert process.wait() == 0
+    assert contents(store) == contents(tmp_path / "clean")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("kind", ["fresh", "changed", "edited", "damaged"])
+def test_killed_before_every_single_step_and_resumed(kind, tmp_path):
+    with start(str(HERE / "killing.py"), kind, str(tmp_path)) as process:
+        output = process.stdout.read()
+        assert process.wait() == 0
+    assert int(output.split()[0]) > (10 if kind == "damaged" else 20), output
+
+
+def test_two_writers_at_once_are_refused(photos, tmp_path):
+    store = tmp_path / "store"
+    with start("-c", SCRIPT.replace("delay=0.01", "delay=2"), str(photos), str(store)) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not (store / ".lock").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            time.sleep(0.2)
+            with pytest.raises(ValueError, match="being written by another process"):
+                embed(from_folder(photos), ToyEncoder(), store=store)
+        finally:
+            process.kill()
+    assert embed(from_folder(photos), ToyEncoder(), store=store).computed > 0  # The lock died with its holder.

@@ -1,0 +1,128 @@
+"""The architecture page, kept true: rooms import downwards only, and no module imports itself by a detour."""
+
+import ast
+import re
+from collections import defaultdict
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import lpplusplus
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(lpplusplus.__file__).parent
+ROOMS = {
+    "_core": [],
+    "probe": ["_core"],
+    "encoders": ["_core"],
+    "methods": ["probe", "encoders"],
+    "images": ["methods"],
+    "bench": ["images"],
+    "deploy": ["images"],
+    "app": ["deploy"],
+    "cluster": ["bench"],
+    "cli": ["images", "bench", "deploy", "app", "cluster"],
+    "__main__": ["cli"],
+    "solvers": ["probe"],
+}
+"""Each room may import from itself, the rooms named here, and what these may import. A new room is one line."""
+
+
+def modules():
+    """Every module of the package by its dotted name, with its file."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+NAMES = dict(modules())
+
+
+def only_for_types(node):
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def imported(module):
+    """Modules of the package that `module` imports anywhere, in functions too; not those for type checkers only."""
+    file = NAMES[module]
+    package = file.relative_to(SOURCE).parent.parts
+    waiting = [ast.parse(file.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if not only_for_types(node):
+            waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("lpplusplus") for alias in node.names), f"{module}: import relatively"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            home = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{home}.{alias.name}".lstrip(".")
+                yield inner if inner in NAMES else home
+
+
+def room(module):
+    return module.partition(".")[0]
+
+
+def reachable(name):
+    return {name}.union(*map(reachable, ROOMS[name]))
+
+
+def test_rooms_import_downwards_only():
+    assert {room(module) for module in NAMES if module} == set(ROOMS)
+    for module in filter(None, NAMES):
+        for target in imported(module):
+            # The package itself has a version and nothing else that a room may use.
+            assert target == "" or room(target) in reachable(room(module)), f"{module} imports {target}"
+
+
+def test_no_module_imports_itself_by_a_detour():
+    TopologicalSorter({module: set(imported(module)) - {module} for module in NAMES}).prepare()  # Raises CycleError.
+
+
+def test_a_class_has_a_name_of_its_own():
+    """A reader who meets a class's name in one room need not ask which of two it is. Aliases of types count too."""
+    homes = defaultdict(list)
+    for module, file in NAMES.items():
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name.lstrip("_")].append(module)
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if re.fullmatch(r"_?[A-Z][a-z]\w*", name) and not isinstance(node.value, ast.Call):
+                    homes[name.lstrip("_")].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def test_the_page_is_a_map_of_what_is_there():
+    """Every room is in the drawing, and every file that the page names exists."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [f"{name}/" for name in ROOMS if (SOURCE / name).is_dir()]
+    assert all(room in page.partition("```text")[2].partition("```")[0] for room in rooms)
+    paths = {path for path in re.findall(r"`([\w./]+/[\w.]*)`", page) if path.startswith(tuple(rooms))}
+    assert len(paths) > 40
+    assert sorted(path for path in paths if not (SOURCE / path).exists()) == []
+
+
+def paper_table():
+    """Rows of docs/explanation/architecture.md's table: the paper's name, the file, the test."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## The paper in the code")[2].partition("\n## ")[0]
+    rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in section.splitlines() if "|" in line]
+    return [(name, file, test) for name, _, file, test in rows[2:]]
+
+
+@pytest.mark.parametrize(("name", "file", "test"), paper_table())
+def test_the_paper_is_where_the_page_says(name, file, test):
+    """The file's text and the test's docstring both name the equation."""
+    assert name.lower() in (SOURCE / file).read_text(encoding="utf-8").lower()
+    path, _, function = test.partition("::")
+    tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+    (found,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
+    assert name.lower() in ast.get_docstring(found).lower()
+
+
+def test_the_page_has_all_that_a_reader_of_the_paper_looks_for():
+    names = {name for name, _, _ in paper_table()}
+    assert names >= {"Eq. 3", "Eq. 4", "Eq. 12", "Prop. 1", "Prop. 2", "Lemma 2.1", "Theorem 2.2", "Algorithm 1"}
