@@ -329,7 +329,7 @@ def main():
             sys.exit(subprocess.run(command, env=environment, check=False).returncode)
     import lpplusplus.bench.report
     import lpplusplus.bench.runner
-    import lpplusplus.cli.app
+    import lpplusplus.cli.lpp
     import lpplusplus.images
     import lpplusplus.images.plots  # noqa: F401
 

@@ -209,7 +209,7 @@ def main():
     chosen = parser.parse_args()
     import lpplusplus.bench.report
     import lpplusplus.bench.runner
-    import lpplusplus.cli.app
+    import lpplusplus.cli.lpp
     import lpplusplus.images
     import lpplusplus.images.plots  # noqa: F401
 

@@ -92,7 +92,7 @@ def _server():
 def _serve():
     import tokenizers  # noqa: F401
 
-    import lpplusplus.cli.app
+    import lpplusplus.cli.lpp
     import lpplusplus.images
     import lpplusplus.images.plots
     import lpplusplus.probe  # noqa: F401

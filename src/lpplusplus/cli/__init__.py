@@ -14,7 +14,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # A file name may hold what the terminal cannot show.
     try:
-        from .app import app
+        from .lpp import app
     except ImportError as error:
         missing = error.name or str(error)
         print(f'lpp needs {missing}, which is not installed: pip install "lpplusplus[images]"', file=sys.stderr)

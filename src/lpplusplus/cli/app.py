@@ -1,58 +1,97 @@
-"""All commands of `lpp` under one roof."""
+"""`lpp app`: a page on this machine to build, correct and export a classifier."""
 
+import logging
+import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .bench.app import app as bench
-from .check import check
-from .command import add_command, examples
-from .demo import demo
-from .embed import embed
-from .encoders import encoders
-from .evaluate import evaluate
-from .export import export
-from .grow import add, merge, remove, rename
-from .hub import pull, push
-from .inspect import inspect
-from .label_studio import label_studio
-from .map import map as map_
-from .page import app as page
-from .predict import predict
-from .serve import serve
-from .suggest import suggest
-from .train import train
-
-app = typer.Typer(
-    name="lpp",
-    epilog=examples("lpp demo", "lpp train photos/ -o birds.lpp", "lpp predict birds.lpp new/*.jpg"),
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+from .console import remark, say, show_json
+from .options import Json, Port, need
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from .. import __version__
-
-        print(f"lpp {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+def app(
+    folder: Annotated[
+        Path, typer.Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
+    ] = Path("my-photos"),
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; another needs --password.")] = "127.0.0.1",
+    port: Port = 0,
+    password: Annotated[
+        str | None,
+        typer.Option("--password", envvar="LPP_APP_PASSWORD", help="Password for other machines.", show_default=False),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back the last change that a page made to the folder, and end.")
     ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone last, and end.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", help='Say that a photo, such as "robin/3.jpg", has the right class, and end.'),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    as_json: Json = False,
 ) -> None:
-    """Few-shot image classification with LP++: a folder of images in, a classifier out."""
+    """Open a page where photos are dropped, classes named, and a classifier learns while you watch.
+
+    Nothing leaves this machine. Everything is in the folder, and can be changed there while the page is open. Ctrl-C
+    ends it; nothing is lost.
+
+    Examples
+    --------
+    lpp app birds/
+    lpp app birds/ --port 8080 --no-open
+    lpp app birds/ --undo
+    lpp app birds/ --keep robin/3.jpg
+    LPP_APP_PASSWORD=$(cat password) lpp app birds/ --host 0.0.0.0
+    """
+    need("app", "nicegui", "onnx", "multipart")
+    if undo or redo or keep is not None:
+        if undo + redo + (keep is not None) > 1:
+            raise typer.BadParameter("choose one of --undo, --redo and --keep.")
+        _change(folder, "redo" if redo else "undo", keep, as_json)
+        return
+    from ..app import guard
+    from ..app.serve import serve
+    from ..deploy.service.server import address_of, listen
+    from ..encoders.http_post import is_local
+
+    try:
+        guard.check_password(host, password, is_local(host))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--password") from None
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    sock = listen(host, port)
+    address = address_of(sock)
+
+    def ready(token: str) -> None:
+        whole = f"{address}/?token={token}"
+        if as_json:
+            show_json({"address": whole, "folder": str(folder)})
+        else:
+            say("[bold]{}[/] is the page of {}; Ctrl-C ends it", whole, folder)
+        if open_page:
+            webbrowser.open(whole)
+
+    serve(folder, sock, password=password, hosts=guard.names_of(host), ready=ready)
+    remark("stopped; everything is in the folder.")
 
 
-_COMMANDS = (
-    demo, page, train, predict, evaluate, check, suggest, map_, add, remove, rename, merge, embed, inspect, encoders,
-    export, serve, push, pull, label_studio,
-)  # fmt: skip
-for _function in _COMMANDS:
-    add_command(app, _function, kept="embeddings" if _function is embed else "")
-app.add_typer(bench, name="bench")
+def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
+    """The same as buttons of the page, while no page is open."""
+    from ..app.project import Project
+    from ..app.texts import reverted
+
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is not a folder.", param_hint="FOLDER")
+    with Project(folder) as project:
+        if keep is not None:
+            project.keep_label(keep)
+            show_json({"kept": keep}) if as_json else say("kept: {}", keep)
+            return
+        found = project.redo() if what == "redo" else project.undo()
+    about, done = None if found is None else reverted(found), {"undo": "undone", "redo": "done again"}[what]
+    if as_json:
+        show_json({done.replace(" ", "_"): about})
+    else:
+        say(f"{done}: {{}}", about) if about else say(f"nothing to {what}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .console import bar, say, show_json, tell_left_aside, tell_skipped
-from .options import HERE, ByEngine, Engine, Json, OnError, Spec, Views, Where
+from .options import LOCAL, ByEngine, Engine, Json, OnError, RayOptions, Spec, Views
 from .outputs import check_store
 
 
@@ -29,7 +29,7 @@ def embed(
     views: Views = 0,
     labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
     on_error: ByEngine = None,
-    where: Where = HERE,
+    ray: RayOptions = LOCAL,
     as_json: Json = False,
 ) -> None:
     """Embed images once, to train on them many times. Goes on where it was interrupted.
@@ -40,8 +40,8 @@ def embed(
     lpp embed photos.csv -o photos.features -e onnx:immich-app/ViT-B-32__openai
     lpp embed s3://bucket/photos -o s3://bucket/features --engine ray
     """
-    if where.engine is Engine.ray:
-        _tell(_on_ray(source, output, encoder, views, labels, on_error, where), as_json)
+    if ray.engine is Engine.ray:
+        _tell(_on_ray(source, output, encoder, views, labels, on_error, ray), as_json)
         return
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..images.embedder import embed as embed_images
@@ -72,9 +72,9 @@ def embed(
 
 
 def _on_ray(
-    source: Path, output: Path, encoder: str | None, views: int, labels: bool, on_error: OnError | None, where: Where
+    source: Path, output: Path, encoder: str | None, views: int, labels: bool, on_error: OnError | None, ray: RayOptions
 ) -> dict[str, Any]:
-    slots = where.slots(on_error)
+    slots = ray.slots(on_error)
     from ..cluster.embed import embed_on_ray
     from ..encoders import DEFAULT_ENCODER
     from ..images.parquet.addresses import spelled
@@ -82,7 +82,7 @@ def _on_ray(
     with bar("Embedding on Ray") as progress:
         done = embed_on_ray(
             spelled(source), spelled(output), encoder or DEFAULT_ENCODER, views=views, labels=labels, slots=slots,
-            address=where.ray_address, progress=progress,
+            address=ray.ray_address, progress=progress,
         )  # fmt: skip
     return {
         "data_set": spelled(output),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
-from .options import AS_TRAINED, Errors, Json, ModelFile, OnError, Opening, Report
+from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, OnError, Report
 from .outputs import check_replaced, check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def evaluate(
         typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
     ] = None,
     report: Report = None,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:

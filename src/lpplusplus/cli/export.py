@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import bar, say, show_json, warn
-from .options import AS_TRAINED, Json, ModelFile, Opening, need
+from .options import AS_TRAINED, EncoderOptions, Json, ModelFile, need
 from .outputs import check_file
 
 
@@ -22,7 +22,7 @@ def export(
     programs: Annotated[
         bool, typer.Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
     ] = True,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.

@@ -79,14 +79,14 @@ Report = Annotated[
 ]
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all networks.")]
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")]
-MaxImage = Annotated[int, typer.Option("--max-image", min=1, help="Megabytes of an image.")]
+MaxImage = Annotated[int, typer.Option("--max-image", min=1, help="Largest image, in MB.")]
 ByEngine = Annotated[
     OnError | None,
     typer.Option(
         "--on-error", help="What to do about an image that cannot be read.", show_default="stop; with Ray skip"
     ),
 ]
-On = Annotated[Engine, typer.Option("--engine", help="This machine, or a Ray cluster (extra `ray`).")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="This machine, or a Ray cluster (extra `ray`).")]
 RayAddress = Annotated[
     str | None,
     typer.Option(
@@ -96,7 +96,7 @@ RayAddress = Annotated[
 
 
 @dataclass(frozen=True)
-class Opening:
+class EncoderOptions:
     """Options of commands that open a saved classifier; a command with a parameter of this class has them all."""
 
     encoder: OtherSpec = None
@@ -111,15 +111,15 @@ class Opening:
         )
 
 
-AS_TRAINED = Opening()
+AS_TRAINED = EncoderOptions()
 """The encoder where it was, and no network."""
 
 
 @dataclass(frozen=True)
-class Where:
+class RayOptions:
     """Options of commands that can run on a cluster; a command with a parameter of this class has them all."""
 
-    engine: On = Engine.local
+    engine: EngineOption = Engine.local
     ray_address: RayAddress = None
     workers: Annotated[
         int | None,
@@ -139,7 +139,7 @@ class Where:
         return Slots(self.worker_cpus, self.worker_gpus, self.workers)
 
 
-HERE = Where()
+LOCAL = RayOptions()
 """On this machine."""
 
 

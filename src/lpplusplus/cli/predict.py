@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, HERE, ByEngine, Engine, Json, ModelFile, OnError, Opening, Where
+from .options import AS_TRAINED, LOCAL, ByEngine, EncoderOptions, Engine, Json, ModelFile, OnError, RayOptions
 
 if TYPE_CHECKING:
     from ..images.answers import Question
@@ -32,7 +32,7 @@ def predict(
             "--sets",
             min=0,
             max=1,
-            help="Also show all classes that may be right: the right one is among them as often as this, such as 0.9.",
+            help="List every plausible class; with 0.9 the right one is listed 90 % of the time.",
         ),
     ] = None,
     none: Annotated[
@@ -41,8 +41,7 @@ def predict(
             "--none",
             min=0,
             max=1,
-            help='Say "none of these" of images of other things; this part of class members, such as 0.05, may be '
-            "turned away by mistake.",
+            help='Answer "none of these" for images of no known class; 0.05 tolerates 5 % false alarms.',
         ),
     ] = None,
     other_names: Annotated[
@@ -52,12 +51,12 @@ def predict(
     nearest: Annotated[
         int, typer.Option("--nearest", min=0, help="Also name this many training images that it looks most like.")
     ] = 0,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     on_error: ByEngine = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
     ] = None,
-    where: Where = HERE,
+    ray: RayOptions = LOCAL,
     as_json: Json = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none, nearest.")
@@ -83,8 +82,8 @@ def predict(
     from ..images.parquet.addresses import is_address
 
     question = Question(top, sets, none, tuple(others), nearest)
-    if where.engine is Engine.ray or output is not None:
-        _on_ray(model, images, output, question, opening, on_error, where, as_json)
+    if ray.engine is Engine.ray or output is not None:
+        _on_ray(model, images, output, question, opening, on_error, ray, as_json)
         return
     clf = opening.open(model, on_error or OnError.stop)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
@@ -105,23 +104,23 @@ def _on_ray(
     images: list[Path],
     output: Path | None,
     question: "Question",
-    opening: Opening,
+    opening: EncoderOptions,
     on_error: OnError | None,
-    where: Where,
+    ray: RayOptions,
     as_json: bool,
 ) -> None:
-    if where.engine is not Engine.ray or output is None or len(images) != 1:
+    if ray.engine is not Engine.ray or output is None or len(images) != 1:
         raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
     if question.nearest:
         raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
-    slots = where.slots(on_error)
+    slots = ray.slots(on_error)
     from ..cluster.predict import predict_on_ray
     from ..images.parquet.addresses import spelled
 
     with bar("Classifying on Ray") as progress:
         outcome, left_out = predict_on_ray(
             model, spelled(images[0]), spelled(output), question, encoder=opening.encoder,
-            allow_network=opening.allow_network, slots=slots, address=where.ray_address, progress=progress,
+            allow_network=opening.allow_network, slots=slots, address=ray.ray_address, progress=progress,
         )  # fmt: skip
     skipped = tell_skipped(left_out)
     if as_json:

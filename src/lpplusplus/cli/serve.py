@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import remark, say, show_json, warn
-from .options import AS_TRAINED, Host, Json, MaxImage, Opening, Port, need
+from .options import AS_TRAINED, EncoderOptions, Host, Json, MaxImage, Port, need
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -33,14 +33,14 @@ def serve(
         ),
     ] = None,
     max_image: MaxImage = 20,
-    max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Million pixels of an image.")] = 50,
-    max_request: Annotated[int, typer.Option("--max-request", min=1, help="Megabytes of a request.")] = 64,
-    max_images: Annotated[int, typer.Option("--max-images", min=1, help="Images in a request.")] = 64,
-    queue: Annotated[int, typer.Option("--queue", min=1, help="Images of all requests that may wait.")] = 128,
+    max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Largest image, in million pixels.")] = 50,
+    max_request: Annotated[int, typer.Option("--max-request", min=1, help="Largest request, in MB.")] = 64,
+    max_images: Annotated[int, typer.Option("--max-images", min=1, help="Most images in a request.")] = 64,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Longest queue, in images.")] = 128,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds until a request must be answered.")
     ] = 30,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP: POST /predict with images; GET /classes, /health, /metrics and /openapi.json.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, Errors, Json, ModelFile, OnError, Opening
+from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, OnError
 from .outputs import check_new_folder, check_writable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def suggest(
         Path | None,
         typer.Option("--copy", help="Copy them to this new folder, in a folder per guess, for you to correct."),
     ] = None,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:

@@ -24,7 +24,7 @@ from .console import (
     warn,
 )  # fmt: skip
 from .options import (
-    HERE,
+    LOCAL,
     AllowNetwork,
     ClassFile,
     Engine,
@@ -32,13 +32,13 @@ from .options import (
     Json,
     NewModel,
     OnError,
+    RayOptions,
     Report,
     Seed,
     Shots,
     Spec,
     Store,
     Views,
-    Where,
 )  # fmt: skip
 from .outputs import check_model, check_report, check_store, make_report, tell_report
 
@@ -114,7 +114,7 @@ def train(
     ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    where: Where = HERE,
+    ray: RayOptions = LOCAL,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a few labelled images per class.
@@ -137,9 +137,9 @@ def train(
     from ..encoders.class_text import DEFAULT_TEMPLATE
 
     sentences = template or DEFAULT_TEMPLATE
-    if where.engine is Engine.ray:
+    if ray.engine is Engine.ray:
         _refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
-        _on_ray(source, output, method, where, as_json, encoder=encoder, template=sentences, method=kind(),
+        _on_ray(source, output, method, ray, as_json, encoder=encoder, template=sentences, method=kind(),
                 names=classes, val=val, allow_network=allow_network)  # fmt: skip
         return
     from ..images.classifier import ImageClassifier
@@ -200,12 +200,13 @@ def _refuse_with_ray(**options: Any) -> None:
     for name, given in options.items():
         if given:
             raise typer.BadParameter(
-                f"--{name} needs the embeddings on this machine: leave out it or --engine ray.", param_hint="--engine"
+                f"--{name} needs the embeddings on this machine: leave out --{name} or --engine ray.",
+                param_hint="--engine",
             )
 
 
 def _on_ray(
-    source: Path, output: Path, called: str, where: Where, as_json: bool, *, names: Path | None, **options: Any
+    source: Path, output: Path, called: str, ray: RayOptions, as_json: bool, *, names: Path | None, **options: Any
 ) -> None:
     from ..cluster.train import train_on_ray
     from ..images.parquet.addresses import spelled
@@ -213,8 +214,8 @@ def _on_ray(
 
     with bar("Training on Ray"):
         done = train_on_ray(
-            spelled(source), names=None if names is None else read_class_names(names), slots=where.slots(None),
-            address=where.ray_address, **options,
+            spelled(source), names=None if names is None else read_class_names(names), slots=ray.slots(None),
+            address=ray.ray_address, **options,
         )  # fmt: skip
     clf = done.classifier
     clf.save(output)

@@ -9,7 +9,7 @@ from typing import Any
 from ..encoders.pixels.decoding import ImageError, Limits, read_bytes
 from ..images.errors import SourceError, shown
 from ..images.parquet.addresses import need_pyarrow
-from ..images.sources.zipped_file import StoredFile
+from ..images.sources.stored_file import StoredFile
 
 ATTEMPTS = 4
 """Attempts to read a file: services fail now and then."""

@@ -32,7 +32,7 @@ from ..encoders.pixels.preprocessing import ElongatedError
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
-from .sources.zipped_file import StoredFile, content_of
+from .sources.stored_file import StoredFile, content_of
 from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 

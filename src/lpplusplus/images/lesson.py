@@ -22,7 +22,7 @@ from .errors import SourceError, shown
 from .sources import open_images
 from .sources.class_names import check_label, check_names, listed
 from .sources.folders import EXTENSIONS
-from .sources.zipped_file import content_of
+from .sources.stored_file import content_of
 from .words import short
 
 

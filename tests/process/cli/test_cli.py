@@ -23,7 +23,7 @@ from PIL import Image
 import lpplusplus
 from commands import LPP, ask, complaint, environment, lpp, run, usage
 from lpplusplus import LPPlusPlus
-from lpplusplus.cli.app import app
+from lpplusplus.cli.lpp import app
 from lpplusplus.cli.train import METHODS, SUBJECTS
 from lpplusplus.encoders import class_text
 from lpplusplus.encoders.named_models import FOLDERS

@@ -8,7 +8,7 @@ import pytest
 
 from commands import ask, complaint, lpp, run, usage
 from lpplusplus.cli import console
-from lpplusplus.cli.app import app
+from lpplusplus.cli.lpp import app
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 from toy_images import contents

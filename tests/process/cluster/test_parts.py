@@ -202,7 +202,7 @@ def test_requests_that_no_node_can_meet_are_refused(monkeypatch):
 
 def test_nothing_of_ray_is_imported_without_it(tmp_path):
     make_folder(tmp_path / "photos", {"cat": 1, "dog": 1})
-    code = "import sys; from lpplusplus.cli.app import app; import lpplusplus.images.inputs; " \
+    code = "import sys; from lpplusplus.cli.lpp import app; import lpplusplus.images.inputs; " \
            "assert not {'ray', 'pyarrow', 'fsspec'} & set(sys.modules)"  # fmt: skip
     import subprocess
     import sys

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from lpplusplus.cli.app import app
+from lpplusplus.cli.lpp import app
 from lpplusplus.encoders.pixels import decoding
 from lpplusplus.encoders.pixels.decoding import ImageError, extra_formats, open_image
 from lpplusplus.images import ImageClassifier

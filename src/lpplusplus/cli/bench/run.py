@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..console import add_row, bar, out, say, show_json, table, warn
-from ..options import Engine, Json, On, RayAddress
+from ..options import Engine, EngineOption, Json, RayAddress
 from ..outputs import check_replaced
 from .options import Catalogs, Jobs, NewResults, RootFolder, Tasks
 
@@ -45,7 +45,7 @@ def run(
     limit: Annotated[
         float | None, typer.Option("--limit", min=0.001, help="Seconds for a cell; a longer one fails.")
     ] = None,
-    engine: On = Engine.local,
+    engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,
     as_json: Json = False,
 ) -> None:

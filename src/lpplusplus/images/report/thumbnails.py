@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...encoders.pixels.decoding import ImageError, open_image
 from ..embeddings import Embeddings
-from ..sources.zipped_file import StoredFile, content_of
+from ..sources.stored_file import StoredFile, content_of
 
 SIDE = 224
 """Pixels of the longer side."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import SourceError
 from .class_names import check_names, match_names, prompt_names
-from .zipped_file import StoredFile
+from .stored_file import StoredFile
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -11,7 +11,7 @@ from ..errors import SourceError, shown
 from .arrays import FREELY_UNPACKED, MOST_PACKED
 from .folders import PartName, Tree, from_tree
 from .image_set import ImageSet, Item
-from .zipped_file import ZippedFile
+from .stored_file import ZippedFile
 
 MOST_MEMBERS = 200_000
 DEEPEST = 32

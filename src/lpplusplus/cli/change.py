@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import bar, say, show_json, tell_skipped
-from .options import AS_TRAINED, Errors, Json, ModelFile, NewModel, OnError, Opening, Seed, Shots, Store
+from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, NewModel, OnError, Seed, Shots, Store
 from .outputs import check_model
 from .train import checked, tell
 
@@ -26,7 +26,12 @@ class _Target:
     """A classifier to be changed, and its output file. The old file is kept until the new one is complete."""
 
     def __init__(
-        self, model: Path, output: Path | None, inputs: list[Path], opening: Opening, on_error: OnError = OnError.stop
+        self,
+        model: Path,
+        output: Path | None,
+        inputs: list[Path],
+        opening: EncoderOptions,
+        on_error: OnError = OnError.stop,
     ) -> None:
         self.output = model if output is None else output
         check_model(self.output, inputs)
@@ -79,7 +84,7 @@ def add(
     shots: Shots = None,
     seed: Seed = 0,
     store: Store = None,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -147,7 +152,7 @@ def rename(
         typer.Option("--name", help="What prompts call it.", show_default="the new label in plain words"),
     ] = None,
     output: ChangedFile = None,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Give a class another label, and other words in its prompt. Trains again, for the words matter.
@@ -166,7 +171,7 @@ def merge(
     first: ModelFile,
     second: Annotated[Path, typer.Argument(help="Another, made with the same encoder.", show_default=False)],
     output: NewModel,
-    opening: Opening = AS_TRAINED,
+    opening: EncoderOptions = AS_TRAINED,
     as_json: Json = False,
 ) -> None:
     """Make one classifier of two: all classes, all photos. Settings and names are those of the first.

@@ -1,0 +1,58 @@
+"""All commands of `lpp` under one roof."""
+
+from typing import Annotated
+
+import typer
+
+from .app import app as app_
+from .bench.app import app as bench
+from .change import add, merge, remove, rename
+from .check import check
+from .command import add_command, examples
+from .demo import demo
+from .embed import embed
+from .encoders import encoders
+from .evaluate import evaluate
+from .export import export
+from .hub import pull, push
+from .inspect import inspect
+from .label_studio import label_studio
+from .map import map as map_
+from .predict import predict
+from .serve import serve
+from .suggest import suggest
+from .train import train
+
+app = typer.Typer(
+    name="lpp",
+    epilog=examples("lpp demo", "lpp train photos/ -o birds.lpp", "lpp predict birds.lpp new/*.jpg"),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        print(f"lpp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Few-shot image classification with LP++: a folder of images in, a classifier out."""
+
+
+_COMMANDS = (
+    demo, app_, train, predict, evaluate, check, suggest, map_, add, remove, rename, merge, embed, inspect, encoders,
+    export, serve, push, pull, label_studio,
+)  # fmt: skip
+for _function in _COMMANDS:
+    add_command(app, _function, kept="embeddings" if _function is embed else "")
+app.add_typer(bench, name="bench")
