@@ -41,10 +41,10 @@ from typing import Any
 
 from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.results import Results, Row
+from lpplusplus.cluster.connection import Slots, connected
 from lpplusplus.cluster.embed import embed_on_ray, limit_threads
 from lpplusplus.cluster.files import TableBytes
 from lpplusplus.cluster.parts import MOST_PARTS
-from lpplusplus.cluster.slots import Slots, connected
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import open_images
@@ -214,7 +214,7 @@ def fit(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     from benchmarks.out_of_core import make
     from lpplusplus import LPPlusPlus
-    from lpplusplus.cluster.holders import scattered
+    from lpplusplus.cluster.rows import distributed_rows
 
     nodes, cores = _nodes(), sorted(os.sched_getaffinity(0))
     make(folder, options.rows, options.classes, 512)
@@ -230,7 +230,7 @@ def fit(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         os.sched_setaffinity(0, cores)
         with nodes(count, pinned=True) as cluster, connected(cluster.address):
             start = time.perf_counter()
-            with scattered(str(folder / "X.npy"), Slots(workers=count)) as rows:
+            with distributed_rows(str(folder / "X.npy"), Slots(workers=count)) as rows:
                 opened = time.perf_counter() - start
                 probe = LPPlusPlus().fit(rows.X, y, text=text)
                 seconds = time.perf_counter() - start - opened

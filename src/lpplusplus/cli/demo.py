@@ -157,12 +157,12 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..images.classifier import ImageClassifier
     from ..images.errors import SourceError
-    from ..images.inputs import gather
+    from ..images.opening import embed_source
     from ..images.sources.shots import sample_half
 
     spec = encoder or DEFAULT_ENCODER
     with bar("Embedding") as progress:
-        found = gather(photos, lambda: open_encoder(spec), training=True, on_error="skip", progress=progress)
+        found = embed_source(photos, lambda: open_encoder(spec), training=True, on_error="skip", progress=progress)
     tell_skipped(found.skipped)
     assert found.labels is not None
     labels, counts = np.unique(found.labels, return_counts=True)

@@ -91,17 +91,17 @@ def _embedded(source: Path, unlabelled: Path | None, encoder: str | None, on_err
     import numpy as np
 
     from ..encoders import DEFAULT_ENCODER, open_encoder
-    from ..images.inputs import gather
     from ..images.lesson import stacked
+    from ..images.opening import embed_source
 
     @cache
     def opened() -> "Encoder":
         return open_encoder(encoder or DEFAULT_ENCODER)
 
     with bar("Embedding") as progress:
-        found = gather(source, opened, part="train", on_error=on_error.value, progress=progress)
+        found = embed_source(source, opened, part="train", on_error=on_error.value, progress=progress)
         if unlabelled is None:
             return found
-        more = gather(unlabelled, opened, like=found.origin, whose=str(source), labels=False, on_error=on_error.value,
-                      progress=progress)  # fmt: skip
+        more = embed_source(unlabelled, opened, required_origin=found.origin, owner=str(source), labels=False,
+                            on_error=on_error.value, progress=progress)  # fmt: skip
     return stacked([found, replace(more, labels=np.full(len(more), ""))])

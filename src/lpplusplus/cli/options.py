@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..cluster.slots import Slots
+    from ..cluster.connection import Slots
     from ..images.classifier import ImageClassifier
 
 
@@ -132,7 +132,7 @@ class RayOptions:
 
     def slots(self, on_error: OnError | None) -> "Slots":
         """What workers ask for. On a cluster, bad images are always skipped."""
-        from ..cluster.slots import Slots
+        from ..cluster.connection import Slots
 
         if on_error is OnError.stop:
             raise typer.BadParameter("on a cluster bad images are always skipped and listed.", param_hint="--on-error")

@@ -143,7 +143,7 @@ def train(
                 names=classes, val=val, allow_network=allow_network)  # fmt: skip
         return
     from ..images.classifier import ImageClassifier
-    from ..images.inputs import holds_embeddings
+    from ..images.opening import holds_embeddings
     from ..images.sources import open_images
     from ..images.sources.class_names import read_class_names
 

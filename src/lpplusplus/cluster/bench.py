@@ -10,9 +10,9 @@ from ..bench.data import EmbeddedDataset
 from ..bench.results import Row
 from ..bench.run_cell import run_cell, versions
 from ..bench.runner import CellJob
+from .connection import Slots
 from .embed import limit_threads
 from .errors import ClusterError
-from .slots import Slots
 from .tasks import run_tasks
 
 

@@ -20,11 +20,11 @@ from ..images.parquet.columns import named_classes, to_table
 from ..images.parquet.index import ParquetIndex
 from ..images.sources.image_set import ImageSet
 from .batches import measured_batch
+from .connection import Slots, connected
 from .errors import ClusterError
 from .output import Output, PartReceipt, absolute, keep_settings, settings
 from .parts import WorkPart, WorkPlan, plan
 from .run import Outcome, run
-from .slots import Slots, connected
 from .tasks import run_tasks
 
 MEASURE_FROM = 20

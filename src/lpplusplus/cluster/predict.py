@@ -14,11 +14,11 @@ from ..images.answers import Question, answers, check_question
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings, Origin
 from ..images.parquet.columns import KEY, VERSION, text
+from .connection import Slots, connected
 from .embed import embedded, limit_threads
 from .output import Output, PartReceipt, absolute
 from .parts import WorkPart, plan
 from .run import Outcome, run
-from .slots import Slots, connected
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 from .._core.progress import Progress
 from .._core.text import BriefError
+from .connection import Slots
 from .errors import ClusterError
 from .output import Output, PartReceipt
 from .parts import WorkPart, WorkPlan
-from .slots import Slots
 from .tasks import run_tasks
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .connection import Slots
 from .errors import ClusterError
-from .slots import Slots
 
 RETRIES = 5
 """How often a job is started again if its worker or node was lost; not if the job itself raised an error."""

@@ -11,8 +11,8 @@ from ..encoders.class_text import DEFAULT_TEMPLATE
 from ..images.classifier import ImageClassifier
 from ..images.errors import SourceError
 from ..images.parquet.addresses import spelled
-from .holders import scattered
-from .slots import Slots, connected
+from .connection import Slots, connected
+from .rows import distributed_rows
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def train_on_ray(
     Parameters
     ----------
     source
-        Embeddings with labels, as in `scattered`.
+        Embeddings with labels, as in `distributed_rows`.
     encoder, template, method, allow_network
         As in `ImageClassifier`. The method must be one that is made of sums over rows: `LPPlusPlus` (the default),
         `GDA` or `ZeroShot`.
@@ -68,7 +68,7 @@ def train_on_ray(
             f"LPPlusPlus, GDA or ZeroShot."
         )
     clf = ImageClassifier(encoder, template=template, method=method, allow_network=allow_network)
-    with connected(address), scattered(source, slots) as support:
+    with connected(address), distributed_rows(source, slots) as support:
         if support.labels is None:
             raise SourceError(f"{spelled(source)} has no labels to train on.")
         clf.fit(support, val=val, names=names)

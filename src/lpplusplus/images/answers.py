@@ -17,7 +17,7 @@ from ..probe.none_of_these import familiarity, lowest_familiarity
 from .embeddings import Embeddings
 from .errors import SourceError
 from .evaluation import Scores, evaluate
-from .inputs import refuse_another
+from .opening import refuse_another
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier

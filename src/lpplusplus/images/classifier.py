@@ -23,9 +23,9 @@ from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Scores
 from .growing import Growing
-from .inputs import called, class_text, gather, refuse_another
 from .insight import Insight, examine
 from .lesson import Lesson
+from .opening import class_text, embed_source, refuse_another, source_name
 from .saved import description, read_saved
 from .sharing import Sharing
 from .sources.class_names import listed
@@ -161,7 +161,7 @@ class ImageClassifier(Growing, Sharing):
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
-        support = gather(
+        support = embed_source(
             source,
             lambda: self._open(where),
             y=y,
@@ -178,16 +178,20 @@ class ImageClassifier(Growing, Sharing):
         if self.encoder is None and support.origin is not None:
             where = support.origin.spec
             if where != DEFAULT_ENCODER:
-                self._named_by[where] = called(source)
-        like = (support.origin, where)
-        validation = None if val is None else self._gather(val, *like, whose=called(source), y=y_val, part="val")
+                self._named_by[where] = source_name(source)
+        same = (support.origin, where)
+        validation = (
+            None if val is None else self._embed_source(val, *same, owner=source_name(source), y=y_val, part="val")
+        )
         method = LPPlusPlus() if self.method is None else self.method
         free = None
         if unlabelled is not None:
             if not isinstance(method, LPPlusPlus):
                 raise SourceError(f"{type(method).__name__} learns from labelled images only: leave out unlabelled.")
             free = (
-                self._gather(unlabelled, *like, whose=called(source), labels=False).without({*support.digests()}).rows
+                self._embed_source(unlabelled, *same, owner=source_name(source), labels=False)
+                .without({*support.digests()})
+                .rows
             )
         text = class_text(support, lambda: self._open(where), templates)
         self._learn(Lesson(support, validation, text, free if free is not None and len(free) else None), method)
@@ -373,7 +377,7 @@ class ImageClassifier(Growing, Sharing):
             Whether labels are needed; always if `y` is given.
         """
         self._check_fitted()
-        return self._gather(images, self.origin_, self._where, y=y, labels=labels or y is not None)
+        return self._embed_source(images, self.origin_, self._where, y=y, labels=labels or y is not None)
 
     def open_encoder(self) -> Encoder:
         """The encoder that this classifier was trained with, opened; another model with the same name is refused."""
@@ -404,7 +408,7 @@ class ImageClassifier(Growing, Sharing):
         """Its answers about labelled images, with their labels; `source` as in `evaluate`."""
         found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
         if found.labels is None:
-            raise SourceError(f"{called(source)} has no labels to compare with.")
+            raise SourceError(f"{source_name(source)} has no labels to compare with.")
         known = [str(label) for label in self.classes_.tolist()]
         unknown = sorted(set(found.labels.tolist()) - set(known))
         if unknown:
@@ -483,12 +487,12 @@ class ImageClassifier(Growing, Sharing):
             self._opened[where] = open_encoder(where, named_by=named_by, allow_network=self.allow_network)
         return self._opened[where]
 
-    def _gather(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
+    def _embed_source(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
         """Embeddings of more images, by the encoder that made `origin`."""
-        return gather(
+        return embed_source(
             images,
             lambda: self._encoder_of(origin, where),
-            like=origin,
+            required_origin=origin,
             on_error=self.on_error,
             progress=self.progress,
             **about,

@@ -12,8 +12,8 @@ from .._core.base import FewShotClassifier
 from ..encoders import Encoder
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
-from .inputs import called, class_text, refuse_another
 from .lesson import Lesson, all_classes, check_known, joined, new_ones, renamed, without_classes, without_photos
+from .opening import class_text, refuse_another, source_name
 from .sources.class_names import prompt_names
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Growing:
     def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
         raise NotImplementedError
 
-    def _gather(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
+    def _embed_source(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
         raise NotImplementedError
 
     def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
@@ -72,8 +72,8 @@ class Growing:
         """
         mine = self._lesson()
         about = {"y": y, "names": names, "shots": shots, "seed": seed, "store": store}
-        more = self._gather(source, self.origin_, self._where, part="train", views=self._views, **about)
-        fresh = new_ones(mine.support, more, called(source))
+        more = self._embed_source(source, self.origin_, self._where, part="train", views=self._views, **about)
+        fresh = new_ones(mine.support, more, source_name(source))
         new = [label for label in more.classes if label not in mine.support.classes]
         called_by = dict(zip(more.classes, more.names, strict=True))
         if names is None:
@@ -135,12 +135,12 @@ class Growing:
         row = None if self._text is None else self._texts([words])
         return self._changed(renamed(mine, old, new, words, row))
 
-    def _lesson(self, whose: str = "this classifier") -> Lesson:
+    def _lesson(self, owner: str = "this classifier") -> Lesson:
         """What it was trained on, if it was saved with it."""
         self._check_fitted()
         if not hasattr(self, "support_"):
             raise SourceError(
-                f"{whose} no longer has its training images, not even their embeddings: it was saved without them "
+                f"{owner} no longer has its training images, not even their embeddings: it was saved without them "
                 f"(--no-support) or by an earlier version, so train it again on the photos."
             )
         return Lesson(self.support_, self.validation_, self._text, self._unlabelled)

@@ -10,11 +10,11 @@ import pytest
 
 from commands import complaint, run, usage
 from lpplusplus.cluster.batches import measured_batch
+from lpplusplus.cluster.connection import Slots
 from lpplusplus.cluster.embed import Embedding, embed_part
 from lpplusplus.cluster.errors import ClusterError
 from lpplusplus.cluster.output import Output
 from lpplusplus.cluster.parts import plan
-from lpplusplus.cluster.slots import Slots
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.embeddings import Origin
@@ -202,7 +202,7 @@ def test_requests_that_no_node_can_meet_are_refused(monkeypatch):
 
 def test_nothing_of_ray_is_imported_without_it(tmp_path):
     make_folder(tmp_path / "photos", {"cat": 1, "dog": 1})
-    code = "import sys; from lpplusplus.cli.lpp import app; import lpplusplus.images.inputs; " \
+    code = "import sys; from lpplusplus.cli.lpp import app; import lpplusplus.images.opening; " \
            "assert not {'ray', 'pyarrow', 'fsspec'} & set(sys.modules)"  # fmt: skip
     import subprocess
     import sys

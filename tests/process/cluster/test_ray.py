@@ -15,8 +15,8 @@ import pytest
 from commands import LPP, ask, complaint, environment
 from lpplusplus import GDA, LPPlusPlus, load
 from lpplusplus.bench.results import Results
-from lpplusplus.cluster.holders import RayHolders, scattered
-from lpplusplus.cluster.slots import Slots, connected
+from lpplusplus.cluster.connection import Slots, connected
+from lpplusplus.cluster.rows import RowWorkers, distributed_rows
 from lpplusplus.images.parquet import read_parquet
 from lpplusplus.images.store import FeatureStore
 from ray_nodes import nodes
@@ -177,11 +177,11 @@ def many_rows(tmp_path_factory):
 def test_workers_and_a_node_are_killed_in_the_middle_of_a_fit(many_rows, monkeypatch):
     """Their rows are read again, by another process and on another node, and the classifier is the same."""
     path, y, T, here, gaussians = many_rows
-    with nodes(3) as cluster, connected(cluster.address), scattered(str(path), Slots(workers=2)) as found:
+    with nodes(3) as cluster, connected(cluster.address), distributed_rows(str(path), Slots(workers=2)) as found:
         assert len(found.X) == len(y)
 
         def fitted(method, disaster=None):
-            calls, original = [], RayHolders.call
+            calls, original = [], RowWorkers.call
 
             def call(self, *arguments):
                 calls.append(arguments)
@@ -189,7 +189,7 @@ def test_workers_and_a_node_are_killed_in_the_middle_of_a_fit(many_rows, monkeyp
                     disaster()
                 return original(self, *arguments)
 
-            monkeypatch.setattr(RayHolders, "call", call)
+            monkeypatch.setattr(RowWorkers, "call", call)
             return method.fit(found.X, y, text=T), len(calls)
 
         def places():

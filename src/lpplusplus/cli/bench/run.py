@@ -63,7 +63,7 @@ def run(
     if engine is Engine.local:
         raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
     from ...cluster.bench import RayWorkers, check_gpus
-    from ...cluster.slots import Slots, connected
+    from ...cluster.connection import Slots, connected
 
     with connected(ray_address):
         check_gpus(opened.all_cells())

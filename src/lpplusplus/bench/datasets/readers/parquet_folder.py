@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ....encoders import EncoderError, open_encoder
 from ....encoders.class_text import DEFAULT_TEMPLATE
 from ....images.embeddings import Embeddings
-from ....images.inputs import class_text
+from ....images.opening import class_text
 from ....images.parquet import is_parquet, read_parquet
 from ....images.sources.arrays import load_arrays
 from ..splits import PARTS, DatasetError

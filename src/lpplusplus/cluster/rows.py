@@ -19,9 +19,9 @@ from ..images.parquet.columns import named_classes
 from ..images.parquet.reading import files_of
 from ..images.saved import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
+from .connection import Slots
 from .errors import ClusterError
 from .output import absolute
-from .slots import Slots
 from .tasks import RETRIES, plain_error
 
 ARRAYS = ".npy"
@@ -29,7 +29,7 @@ ARRAYS = ".npy"
 
 
 @dataclass(frozen=True)
-class About:
+class RowsInfo:
     """What the driver has to know about the rows that a worker holds.
 
     Attributes
@@ -53,7 +53,7 @@ class About:
     digests: NDArray[np.uint64]
 
 
-class Holder:
+class RowWorker:
     """In a worker: some files of a data set.
 
     They are read at the first call. A worker that was lost and started again elsewhere reads them again; it keeps
@@ -64,7 +64,7 @@ class Holder:
         self._place, self._share = place, share
         self._X: NDArray[Any] | None = None
 
-    def about(self) -> About:
+    def about(self) -> RowsInfo:
         """Read the files."""
         found = self._read()
         labels = None
@@ -74,7 +74,7 @@ class Holder:
         known = [] if self._place.endswith(ARRAYS) else found.digests()
         digests = np.unique(np.frombuffer(b"".join(known), f">u{DIGEST}"))[:MOST_DIGESTS]
         X = self._rows()
-        return About(len(X), X[:0], labels, found.classes, found.names, found.origin, digests)
+        return RowsInfo(len(X), X[:0], labels, found.classes, found.names, found.origin, digests)
 
     def do(self, first: int, *arguments: Any) -> Any:
         """See `held`."""
@@ -111,10 +111,10 @@ def _open(place: str, share: tuple[int, int]) -> Embeddings:
     return FeatureStore(place).load(share=share) if is_store(Path(place)) else read_parquet(place, share=share)
 
 
-class RayHolders:
+class RowWorkers:
     """`Holders` that are actors of Ray."""
 
-    def __init__(self, actors: Sequence[Any], about: Sequence[About]) -> None:
+    def __init__(self, actors: Sequence[Any], about: Sequence[RowsInfo]) -> None:
         self._actors = actors
         self.starts = np.cumsum([0, *(one.rows for one in about)]).tolist()
         self.like = about[0].like
@@ -141,7 +141,7 @@ def _answer(begun: Any) -> Any:
 
 
 @contextmanager
-def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
+def distributed_rows(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
     """Embeddings whose rows are held by workers of the connected cluster, inside the `with` block.
 
     Pass `X` of the result to `fit` of `LPPlusPlus`, `GDA` or `ZeroShot`, in place of an array: workers get weights and
@@ -158,7 +158,7 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
 
     Examples
     --------
-    with connected("head:6379"), scattered("s3://bucket/features") as found:
+    with connected("head:6379"), distributed_rows("s3://bucket/features") as found:
         probe = LPPlusPlus().fit(found.X, found.labels, text=T)
     """
     import ray
@@ -167,11 +167,11 @@ def scattered(source: str, slots: Slots | None = None) -> Iterator[Embeddings]:
     files = _files(place)
     count = min(slots.check(), files)
     # While a worker restarts, calls are repeated; if it is lost for good, they fail.
-    kind = ray.remote(max_restarts=RETRIES, max_task_retries=-1, **slots.options)(Holder)
+    kind = ray.remote(max_restarts=RETRIES, max_task_retries=-1, **slots.options)(RowWorker)
     actors = [kind.remote(place, (number, count)) for number in range(count)]
     try:
         about = [_answer(begun) for begun in [actor.about.remote() for actor in actors]]
-        yield _together(about, ScatteredRows(RayHolders(actors, about)), spelled(source))
+        yield _together(about, ScatteredRows(RowWorkers(actors, about)), spelled(source))
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -193,7 +193,7 @@ def _files(place: str) -> int:
     )
 
 
-def _together(about: Sequence[About], X: ScatteredRows, where: str) -> Embeddings:
+def _together(about: Sequence[RowsInfo], X: ScatteredRows, where: str) -> Embeddings:
     first = about[0]
     for one in about:
         if one.like.shape != first.like.shape or one.origin != first.origin or (one.labels is None) != (

@@ -6,7 +6,7 @@ import pytest
 from lpplusplus import TipAdapter
 from lpplusplus._core.scattered_rows import ScatteredRows
 from lpplusplus.cluster.errors import ClusterError
-from lpplusplus.cluster.holders import Holder, _files, _together
+from lpplusplus.cluster.rows import RowWorker, _files, _together
 from lpplusplus.cluster.train import train_on_ray
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError
@@ -33,7 +33,7 @@ class HeldHere:
 
 
 def together(place, count):
-    holders = [Holder(str(place), (number, count)) for number in range(count)]
+    holders = [RowWorker(str(place), (number, count)) for number in range(count)]
     about = [holder.about() for holder in holders]
     return _together(about, ScatteredRows(HeldHere(holders, about)), "here")
 
@@ -79,7 +79,7 @@ def test_rows_of_a_file_are_mapped(birds, tmp_path):
     found = together(tmp_path / "X.npy", 4)
     assert np.array_equal(found.X[:, :], birds.X[:, 0].astype(np.float16))
     assert (found.X.dtype, found.labels, found.digests()) == (np.float32, None, [])
-    holder = Holder(str(tmp_path / "X.npy"), (0, 4))
+    holder = RowWorker(str(tmp_path / "X.npy"), (0, 4))
     holder.about()
     assert isinstance(holder._X.base, np.memmap)
 
@@ -87,12 +87,12 @@ def test_rows_of_a_file_are_mapped(birds, tmp_path):
 def test_what_cannot_be_held_is_refused(birds, tmp_path):
     np.save(tmp_path / "one.npy", np.ones(3))
     with pytest.raises(ClusterError, match=r"one.npy has float64 of shape \(3,\)"):
-        Holder(str(tmp_path / "one.npy"), (0, 1)).about()
+        RowWorker(str(tmp_path / "one.npy"), (0, 1)).about()
     crops = Embeddings(birds.X.reshape(650, 2, 6), birds.labels[::2], birds.paths[::2], birds.classes, birds.names,
                        Origin("toy", "f", "p", 6, 0, 2), hashes=birds.hashes[::2])  # fmt: skip
     write_parquet(crops, tmp_path / "crops")
     with pytest.raises(ClusterError, match="2 random crops"):
-        Holder(str(tmp_path / "crops"), (0, 1)).about()
+        RowWorker(str(tmp_path / "crops"), (0, 1)).about()
     (tmp_path / "photos").mkdir()
     with pytest.raises(SourceError, match="no embeddings to train on"):
         _files(str(tmp_path / "photos"))
@@ -101,9 +101,9 @@ def test_what_cannot_be_held_is_refused(birds, tmp_path):
     with pytest.raises(SourceError, match="TipAdapter needs all embeddings in one process"):
         train_on_ray(str(tmp_path), method=TipAdapter())
     with pytest.raises(ClusterError) as error:
-        Holder("s3://KEY:s3cret@bucket/features?endpoint_override=http://127.0.0.1:9", (0, 1)).about()
+        RowWorker("s3://AKIDX:s3cret@bucket/features?endpoint_override=http://127.0.0.1:9", (0, 1)).about()
     assert "s3cret" not in str(error.value)
-    assert "KEY" not in str(error.value)
+    assert "AKIDX" not in str(error.value)
 
 
 def test_shards_of_a_feature_store(tmp_path):

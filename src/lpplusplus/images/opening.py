@@ -23,12 +23,12 @@ from .sources.folders import PartName
 from .store import FeatureStore, is_store
 
 
-def gather(
+def embed_source(
     source: Any,
     encoder: Callable[[], Encoder],
     *,
-    like: Origin | None = None,
-    whose: str = "this classifier",
+    required_origin: Origin | None = None,
+    owner: str = "this classifier",
     y: Any = None,
     labels: bool = True,
     training: bool = False,
@@ -52,7 +52,7 @@ def gather(
         `open_images` or `embed` returned.
     encoder
         Opens the encoder; not called if `source` has embeddings already.
-    like, whose
+    required_origin, owner
         The origin that the embeddings must have, if any, and what messages call its owner. Another encoder is refused
         before an image is decoded.
     y
@@ -74,8 +74,8 @@ def gather(
     """
     ready = _ready(source, labels)
     if ready is not None:
-        where = called(source)
-        refuse_another(like, ready.origin, whose, where)
+        where = source_name(source)
+        refuse_another(required_origin, ready.origin, owner, where)
         _refuse_options(ready, where, y, store, views)
         ready = _named(ready, names, where)
         if shots is not None and ready.labels is not None:
@@ -98,7 +98,7 @@ def gather(
             raise SourceError(f"{images.source} has no labels to choose shots by.")
         images = images.subset(sample_shots(images.labels, shots, seed))
     opened = encoder()
-    refuse_another(like, Origin.of(opened), whose, "the encoder given now")
+    refuse_another(required_origin, Origin.of(opened), owner, "the encoder given now")
     found = embed(images, opened, store=store, views=views, on_error=on_error, progress=progress)
     if not len(found):
         raise SourceError(
@@ -128,18 +128,18 @@ def holds_embeddings(path: Path) -> bool:
     return is_store(path) or path.suffix.lower() in (".npz", ".safetensors") or is_parquet(path)
 
 
-def called(source: Any) -> str:
+def source_name(source: Any) -> str:
     """What messages call a source."""
     if isinstance(source, ImageSet):
         return source.source
     return spelled(source) if isinstance(source, str | os.PathLike) else "the list of images"
 
 
-def refuse_another(mine: Origin | None, other: Origin | None, whose: str, others: str) -> None:
+def refuse_another(mine: Origin | None, other: Origin | None, owner: str, others: str) -> None:
     """Refuse embeddings of two encoders, naming both."""
     if mine is None or other is None or mine.comparable(other):
         return
-    message = f"{whose} belongs to the encoder {mine}, {others} to {other}: their embeddings cannot be compared."
+    message = f"{owner} belongs to the encoder {mine}, {others} to {other}: their embeddings cannot be compared."
     if mine.fingerprint == other.fingerprint and mine.preprocessing != other.preprocessing:
         message += f" Images were prepared as {mine.preprocessing} and as {other.preprocessing}."
     raise SourceError(f"{message} Use the same encoder for both, or embed and train again.")
