@@ -27,8 +27,8 @@ from lpplusplus.images.answers import Answers
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.insight import examine, suspicion
-from lpplusplus.images.lesson import Lesson
 from lpplusplus.images.suggesting import choose
+from lpplusplus.images.training_data import TrainingData
 
 from .rows import add_missing, options, panels, read
 from .trust import tasks
@@ -101,7 +101,7 @@ def expected(task: tuple[Any, Any, Any], seed: int, shots: int) -> dict[str, Any
     rows = draw(y, shots, seed)
     held, probe, insight = answers(X[rows], y[rows], text)
     row: dict[str, Any] = {}
-    for one in check(probe, Lesson(embedded(X[rows], y[rows]), None, text), insight, held).expected:
+    for one in check(probe, TrainingData(embedded(X[rows], y[rows]), None, text), insight, held).expected:
         more = draw(y, one.times * shots, seed)
         rest = np.setdiff1d(np.arange(len(y)), more)
         truth = LPPlusPlus().fit(X[more], y[more], text=text, classes=range(len(text))).score(X[rest], y[rest])

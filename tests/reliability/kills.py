@@ -211,7 +211,7 @@ def main():
     import lpplusplus.bench.runner
     import lpplusplus.cli.lpp
     import lpplusplus.images
-    import lpplusplus.images.plots  # noqa: F401
+    import lpplusplus.images.evaluation  # noqa: F401
 
     failed = 0
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

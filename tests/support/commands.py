@@ -94,7 +94,7 @@ def _serve():
 
     import lpplusplus.cli.lpp
     import lpplusplus.images
-    import lpplusplus.images.plots
+    import lpplusplus.images.evaluation
     import lpplusplus.probe  # noqa: F401
 
     gc.freeze()  # Children need not copy what they only look at.

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -79,20 +78,6 @@ def test_rooms_import_downwards_only():
 
 def test_no_module_imports_itself_by_a_detour():
     TopologicalSorter({module: set(imported(module)) - {module} for module in NAMES}).prepare()  # Raises CycleError.
-
-
-def test_a_class_has_a_name_of_its_own():
-    """A reader who meets a class's name in one room need not ask which of two it is. Aliases of types count too."""
-    homes = defaultdict(list)
-    for module, file in NAMES.items():
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                homes[node.name.lstrip("_")].append(module)
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                if re.fullmatch(r"_?[A-Z][a-z]\w*", name) and not isinstance(node.value, ast.Call):
-                    homes[name.lstrip("_")].append(module)
-    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
 def test_the_page_is_a_map_of_what_is_there():

@@ -25,7 +25,7 @@ from ..encoders.pixels.decoding import open_image
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
 from ..images.sources.class_names import check_names, prompt_names
-from ..images.suggesting import Suggestion, copies, suggestions
+from ..images.suggesting import Suggestion, already_there, suggestions
 from ..methods.zero_shot import ZeroShot
 from .measurer import Measurer, StaleError, after_people
 from .photos import LIMITS
@@ -259,7 +259,7 @@ class Learner:
         if now.model is None or not len(found):
             return ()
         if now.classifier is not None:
-            return (*now.classifier.suggest(found, MOST_SUGGESTED), *copies(found, now.classifier.support_))
+            return (*now.classifier.suggest(found, MOST_SUGGESTED), *already_there(found, now.classifier.support_))
         none = np.empty((0, rows.origin.dim), np.float32)
         said = np.asarray(now.model.predict_proba(found.rows))
         return tuple(suggestions(found, said, list(now.labels), none, np.empty(0, np.intp), MOST_SUGGESTED))

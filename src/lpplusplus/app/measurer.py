@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..images.classifier import ImageClassifier
+from ..images.hold_out import held_out_curve
 from ..images.insight import folds_of
-from ..images.learning_curve import held_out_curve
 from ..images.sources import sample_shots
 
 log = logging.getLogger(__name__)

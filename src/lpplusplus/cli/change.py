@@ -108,9 +108,9 @@ def add(
             source, names=None if classes is None else read_class_names(classes), shots=shots, seed=seed, store=store
         )
     added = len(clf.support_) - target.before
-    target.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.repeated_)
+    target.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.already_there_)
     if not as_json:
-        say("{} photos added; {} of those given were there already.", added, clf.repeated_)
+        say("{} photos added; {} of those given were there already.", added, clf.already_there_)
 
 
 def remove(
@@ -184,4 +184,4 @@ def merge(
 
     target = _Target(first, output, [second], opening)
     target.clf.merge(ImageClassifier.load(second))
-    target.done(as_json, [], repeated=target.clf.repeated_)
+    target.done(as_json, [], repeated=target.clf.already_there_)

@@ -66,8 +66,8 @@ def demo(
 
 def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, *, kept: bool) -> None:
     from ..images.classifier import ImageClassifier
-    from ..images.learning_curve import learning_curve
-    from ..images.plots import draw_confusion, draw_reliability
+    from ..images.evaluation import draw_confusion, draw_reliability
+    from ..images.hold_out import learning_curve
 
     clf, test = _drawn(folder) if photos is None else _split(photos, encoder)
     shots = list(SHOTS) if photos is None else _numbers(clf.support_)

@@ -57,7 +57,7 @@ def evaluate(
         warn(seen_before(result.trained_on, result.images))
     files = []
     if plots is not None:
-        from ..images.plots import draw_confusion, draw_reliability
+        from ..images.evaluation import draw_confusion, draw_reliability
 
         plots.mkdir(parents=True, exist_ok=True)
         files = [

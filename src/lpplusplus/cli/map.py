@@ -91,8 +91,8 @@ def _embedded(source: Path, unlabelled: Path | None, encoder: str | None, on_err
     import numpy as np
 
     from ..encoders import DEFAULT_ENCODER, open_encoder
-    from ..images.lesson import stacked
     from ..images.opening import embed_source
+    from ..images.training_data import stacked
 
     @cache
     def opened() -> "Encoder":

@@ -256,9 +256,9 @@ def checked(clf: ImageClassifier) -> Insight:
     """What was found; warns if validation images are among the training images."""
     with bar("Checking") as progress:
         insight = clf.look_into(progress)
-    if insight.copies:
+    if insight.leaked:
         warn(
-            f"{insight.copies} of {len(clf.validation_ or ())} validation images are among the training images: what "
+            f"{insight.leaked} of {len(clf.validation_ or ())} validation images are among the training images: what "
             f"is measured on them says nothing about new ones."
         )
     return insight

@@ -17,7 +17,7 @@ from ..images.parquet import is_parquet, read_parquet
 from ..images.parquet.addresses import spelled
 from ..images.parquet.columns import named_classes
 from ..images.parquet.reading import files_of
-from ..images.saved import MOST_DIGESTS
+from ..images.saving import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
 from .connection import Slots
 from .errors import ClusterError

@@ -14,10 +14,11 @@ from sklearn.base import clone
 from .._core.base import FewShotClassifier
 from ..probe.held_out import BEHIND, what_is_lacking
 from .answers import Answers
+from .duplicates import Duplicate, duplicates
 from .embeddings import Embeddings
-from .insight import FOLDS, Insight, Twins, asked, folds_of, look_alikes
-from .lesson import Lesson
+from .insight import FOLDS, Insight, asked, folds_of
 from .sources import sample_shots
+from .training_data import TrainingData
 
 TIMES = (1, 2, 4)
 SLOPE, SPREAD = 0.35, 0.2
@@ -46,7 +47,7 @@ class Check:
 
     insight: Insight
     expected: list[Expectation] = field(default_factory=list)
-    duplicates: list[Twins] = field(default_factory=list)
+    duplicates: list[Duplicate] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -54,16 +55,16 @@ class Check:
                 "duplicates": [asdict(one) for one in self.duplicates]}  # fmt: skip
 
 
-def check(model: FewShotClassifier, lesson: Lesson, insight: Insight, held: Answers | None) -> Check:
+def check(model: FewShotClassifier, data: TrainingData, insight: Insight, held: Answers | None) -> Check:
     """Everything; `insight` and `held` are what `examine` returned."""
-    support = lesson.support
+    support = data.support
     assert support.labels is not None
-    same = look_alikes(support.rows, support.labels, support.paths, within=True)
+    same = duplicates(support.rows, support.labels, support.paths, within=True)
     if held is None:
         return Check(insight, [], same)
     now = len(support) / max(1, len(set(support.labels.tolist())))
-    at_full = now if lesson.validation is not None else now * np.exp(-_lacking(support))
-    less, at_less = _with_less(model, lesson, held)
+    at_full = now if data.validation is not None else now * np.exp(-_lacking(support))
+    less, at_less = _with_less(model, data, held)
     return Check(insight, expectations(~held.right, at_full, less, at_less, now), same)
 
 
@@ -80,13 +81,13 @@ def _lacking(support: Embeddings) -> float:
     return sums / np.count_nonzero(folds >= 0)
 
 
-def _with_less(model: FewShotClassifier, lesson: Lesson, held: Answers) -> tuple[NDArray[np.bool_], float]:
+def _with_less(model: FewShotClassifier, data: TrainingData, held: Answers) -> tuple[NDArray[np.bool_], float]:
     """Which held-out images are wrong with half as many photos, and how many photos per class these are."""
-    support, text, classes = lesson.support, lesson.text, held.classes
+    support, text, classes = data.support, data.text, held.classes
     assert support.labels is not None
     wrong, used = np.zeros(len(held.images), bool), []
-    folds = np.zeros(0) if lesson.validation is not None else folds_of(support)
-    parts: Sequence[Any] = range(FOLDS) if lesson.validation is None else [None]
+    folds = np.zeros(0) if data.validation is not None else folds_of(support)
+    parts: Sequence[Any] = range(FOLDS) if data.validation is None else [None]
     for part in parts:
         rest = support if part is None else support.subset(folds != part)
         rows: Any = slice(None) if part is None else folds[folds >= 0] == part

@@ -24,12 +24,11 @@ from .errors import SourceError, shown
 from .evaluation import Scores
 from .growing import Growing
 from .insight import Insight, examine
-from .lesson import Lesson
 from .opening import class_text, embed_source, refuse_another, source_name
-from .saved import description, read_saved
-from .sharing import Sharing
+from .saving import Sharing, description, read_saved
 from .sources.class_names import listed
 from .suggesting import Suggestion, suggestions
+from .training_data import TrainingData
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
@@ -74,7 +73,7 @@ class ImageClassifier(Growing, Sharing):
         if the classifier was saved without them.
     class_text_ : (K, D) array or None
         Embeddings of the class names, averaged over the templates. Saved with the support.
-    repeated_ : int
+    already_there_ : int
         Number of photos that the last `add` or `merge` left out because the classifier has them already.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
@@ -194,40 +193,38 @@ class ImageClassifier(Growing, Sharing):
                 .rows
             )
         text = class_text(support, lambda: self._open(where), templates)
-        self._learn(Lesson(support, validation, text, free if free is not None and len(free) else None), method)
+        self._learn(TrainingData(support, validation, text, free if free is not None and len(free) else None), method)
         self.classes_ = _as_given(self.classifier_.classes_, y)
         self._where, self._prompts = where, templates
         return self
 
-    def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
+    def _learn(self, data: TrainingData, method: FewShotClassifier) -> None:
         """Train, and set all that follows from the photos and names."""
-        support, validation = lesson.support, lesson.validation
+        support, validation = data.support, data.validation
         extra: dict[str, Any] = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
-        if lesson.unlabelled is not None:
-            extra["unlabelled"] = lesson.unlabelled
-        model = clone(method).fit(support.X, support.labels, text=lesson.text, classes=list(support.classes), **extra)
+        if data.unlabelled is not None:
+            extra["unlabelled"] = data.unlabelled
+        model = clone(method).fit(support.X, support.labels, text=data.text, classes=list(support.classes), **extra)
         # One array for both, whatever the method keeps.
         if "task_" in vars(model):
             model.task_ = model.task_.with_images(support.X, support.labels)
         self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
         self.origin_, self._views, self._seen = support.origin, support.views, frozenset(support.digests())
-        self._keep(lesson)
+        self._keep(data)
         for about_the_one_before in ("insight_", "held_out_"):
             vars(self).pop(about_the_one_before, None)
 
-    def _keep(self, lesson: Lesson) -> None:
+    def _keep(self, data: TrainingData) -> None:
         """Set what it was trained on."""
-        self.support_, self.validation_, self._text = lesson.support, lesson.validation, lesson.text
-        several = lesson.text is not None and lesson.text.ndim == 3
-        self.class_text_ = check_text(lesson.text)[0] if several else lesson.text
-        self._unlabelled = lesson.unlabelled
+        self.support_, self.validation_, self._text = data.support, data.validation, data.text
+        several = data.text is not None and data.text.ndim == 3
+        self.class_text_ = check_text(data.text)[0] if several else data.text
+        self._unlabelled = data.unlabelled
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
-        lesson = self._lesson()
-        self.insight_, self.held_out_ = examine(
-            self.classifier_, lesson.support, lesson.text, lesson.validation, progress
-        )
+        data = self._training_data()
+        self.insight_, self.held_out_ = examine(self.classifier_, data.support, data.text, data.validation, progress)
         return self.insight_
 
     def _look_once(self, progress: Progress | None) -> None:
@@ -240,9 +237,9 @@ class ImageClassifier(Growing, Sharing):
 
         Works on a trained and on a loaded classifier.
         """
-        lesson = self._lesson()
+        data = self._training_data()
         self._look_once(progress)
-        return check(self.classifier_, lesson, self.insight_, self.held_out_)
+        return check(self.classifier_, data, self.insight_, self.held_out_)
 
     def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
         """Which unlabelled photos to label next, the most useful first, with a guess and a reason each.
@@ -470,8 +467,8 @@ class ImageClassifier(Growing, Sharing):
         loaded.origin_, loaded._views, loaded._seen = saved.origin, saved.views, saved.seen
         loaded._where = DEFAULT_ENCODER if loaded.encoder is None else loaded.encoder
         loaded._prompts = saved.templates
-        if saved.lesson is not None:
-            loaded._keep(saved.lesson)
+        if saved.data is not None:
+            loaded._keep(saved.data)
         return loaded
 
     def _open(self, where: str | Encoder) -> Encoder:

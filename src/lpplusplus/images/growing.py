@@ -12,9 +12,18 @@ from .._core.base import FewShotClassifier
 from ..encoders import Encoder
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
-from .lesson import Lesson, all_classes, check_known, joined, new_ones, renamed, without_classes, without_photos
 from .opening import class_text, refuse_another, source_name
 from .sources.class_names import prompt_names
+from .training_data import (
+    TrainingData,
+    all_classes,
+    check_known,
+    joined,
+    new_ones,
+    renamed,
+    without_classes,
+    without_photos,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,7 +37,7 @@ class Growing:
     origin_: Origin | None
     support_: Embeddings
     validation_: Embeddings | None
-    repeated_: int
+    already_there_: int
     _text: NDArray[np.float32] | None
     """Embeddings of the class names: (K, D), or of each template, (templates, K, D)."""
     _unlabelled: NDArray[np.float32] | None
@@ -41,7 +50,7 @@ class Growing:
     def _check_fitted(self) -> None:
         raise NotImplementedError
 
-    def _learn(self, lesson: Lesson, method: FewShotClassifier) -> None:
+    def _learn(self, data: TrainingData, method: FewShotClassifier) -> None:
         raise NotImplementedError
 
     def _embed_source(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
@@ -63,14 +72,14 @@ class Growing:
         """Train on more photos, too: of existing classes, of new ones, or both.
 
         The result is, bit for bit, that of training on all photos at once. Photos that the classifier has already (by
-        content) are not added again; `repeated_` says how many.
+        content) are not added again; `already_there_` says how many.
 
         Parameters
         ----------
         source, y, names, shots, seed, store
             As in `fit`. One class is enough. `names` is for new classes; `rename` changes the others.
         """
-        mine = self._lesson()
+        mine = self._training_data()
         about = {"y": y, "names": names, "shots": shots, "seed": seed, "store": store}
         more = self._embed_source(source, self.origin_, self._where, part="train", views=self._views, **about)
         fresh = new_ones(mine.support, more, source_name(source))
@@ -85,7 +94,7 @@ class Growing:
         elif new and self._text is not None:
             text = self._texts(words)
         fresh = replace(fresh, classes=tuple(new), names=words)
-        return self._changed(joined(mine, Lesson(fresh, None, text)), repeated=len(more) - len(fresh))
+        return self._changed(joined(mine, TrainingData(fresh, None, text)), repeated=len(more) - len(fresh))
 
     def merge(self, other: "Growing") -> "Self":
         """Train on the photos of another classifier, too. Both must have the same encoder.
@@ -93,13 +102,13 @@ class Growing:
         Method, templates and the names of classes that both have stay those of this one. Photos that both have count
         once.
         """
-        mine, its = self._lesson(), other._lesson("the other classifier")
+        mine, its = self._training_data(), other._training_data("the other classifier")
         refuse_another(self.origin_, other.origin_, "this classifier", "the other")
         fresh = new_ones(mine.support, its.support, "the other classifier")
         text = its.text
         if text is not None and other._prompts != self._prompts and self.origin_ is not None:
             text = self._texts(its.support.names)
-        joint = joined(mine, Lesson(fresh, its.validation, text, its.unlabelled))
+        joint = joined(mine, TrainingData(fresh, its.validation, text, its.unlabelled))
         return self._changed(joint, repeated=len(its.support) - len(fresh))
 
     def remove(self, classes: str | Sequence[str] = (), *, photos: Any = ()) -> "Self":
@@ -113,9 +122,9 @@ class Growing:
             Files or a folder of photos, compared by content; or names of photos as in `support_.paths`.
         """
         labels = [classes] if isinstance(classes, str) else [str(label) for label in classes]
-        lesson = self._lesson()
-        lesson = without_classes(lesson, labels) if labels else lesson
-        return self._changed(without_photos(lesson, photos))
+        data = self._training_data()
+        data = without_classes(data, labels) if labels else data
+        return self._changed(without_photos(data, photos))
 
     def rename(self, old: str, new: str, *, name: str | None = None) -> "Self":
         """Train with another label for a class, and other words for it in prompts.
@@ -127,7 +136,7 @@ class Growing:
         name
             Name of the class in prompts; by default made from `new`, as in `fit`.
         """
-        mine = self._lesson()
+        mine = self._training_data()
         old, new = str(old), str(new)
         check_known(mine.support, [old])
         labels = [new if label == old else label for label in mine.support.classes]
@@ -135,7 +144,7 @@ class Growing:
         row = None if self._text is None else self._texts([words])
         return self._changed(renamed(mine, old, new, words, row))
 
-    def _lesson(self, owner: str = "this classifier") -> Lesson:
+    def _training_data(self, owner: str = "this classifier") -> TrainingData:
         """What it was trained on, if it was saved with it."""
         self._check_fitted()
         if not hasattr(self, "support_"):
@@ -143,7 +152,7 @@ class Growing:
                 f"{owner} no longer has its training images, not even their embeddings: it was saved without them "
                 f"(--no-support) or by an earlier version, so train it again on the photos."
             )
-        return Lesson(self.support_, self.validation_, self._text, self._unlabelled)
+        return TrainingData(self.support_, self.validation_, self._text, self._unlabelled)
 
     def _texts(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of names, with the templates of this classifier."""
@@ -157,10 +166,10 @@ class Growing:
         assert found is not None
         return found
 
-    def _changed(self, lesson: Lesson, repeated: int = 0) -> "Self":
+    def _changed(self, data: TrainingData, repeated: int = 0) -> "Self":
         numbers = self.classes_.dtype.kind in "iu"
-        self._learn(lesson, self.classifier_)
+        self._learn(data, self.classifier_)
         if numbers and all(label.lstrip("-").isdecimal() for label in self.classes_.tolist()):
             self.classes_ = self.classes_.astype(np.int64)
-        self.repeated_ = repeated
+        self.already_there_ = repeated
         return self

@@ -1,6 +1,6 @@
 """What training can tell its user: is it better than the names alone, and which classes deserve a look."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
 from .answers import Answers
+from .duplicates import Duplicate, duplicates, first_of_equals
 from .embeddings import Embeddings
 from .evaluation import wilson
 
@@ -23,16 +24,15 @@ FOLDS = 4
 """Folds of the cross-validation where there is no validation data."""
 WEAK = 5
 """Number of weakest classes that are named."""
-SAME_IMAGE = 0.98
-"""From this likeness on, two images count as the same image."""
-FEW_ENOUGH = 50_000
-"""Largest number of images of which all pairs are compared."""
 LIKELIER = 14.0
 """An image looks mislabelled if another class is this many times as likely as its label."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
 BY_CHANCE = 1.64
 """Also if by less than this many standard errors, as is true of a meaningless name 19 times of 20."""
+
+WRITTEN = {"duplicates_of_two_classes": "twins", "duplicate_count": "repeats", "leaked": "copies"}
+"""Names in files and in `--json` that differ from those of `Insight`."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,6 @@ class Weakness:
     label: str
     accuracy: float
     images: int
-
-
-@dataclass(frozen=True)
-class Twins:
-    """Two images that look the same to the encoder."""
-
-    first: str
-    first_label: str
-    second: str
-    second_label: str
-    likeness: float
-    """1 for equal embeddings, 0 for embeddings as far apart as those of two images are on average."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +89,11 @@ class Insight:
         Images that look mislabelled, the most obvious first.
     doubtful_names : list of str
         Classes whose names the encoder seems not to understand.
-    twins : list of Twins
+    duplicates_of_two_classes : list of Duplicate
         Pairs of images of different classes that look the same.
-    repeats : int
-        Number of training images that look the same as an earlier one of their class. They are held out together.
-    copies : int
+    duplicate_count : int
+        Number of training images that look the same as an earlier one of their class. They are left out together.
+    leaked : int
         Number of validation images that are also training images, which makes any classifier look good.
     """
 
@@ -120,13 +108,13 @@ class Insight:
     confused: list[Confusion] = field(default_factory=list)
     mislabelled: list[Doubt] = field(default_factory=list)
     doubtful_names: list[str] = field(default_factory=list)
-    twins: list[Twins] = field(default_factory=list)
-    repeats: int = 0
-    copies: int = 0
+    duplicates_of_two_classes: list[Duplicate] = field(default_factory=list)
+    duplicate_count: int = 0
+    leaked: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
-        return asdict(self)
+        """Everything, as JSON can hold it, under the names that files and `--json` have."""
+        return {WRITTEN.get(name, name): value for name, value in asdict(self).items()}
 
 
 def examine(
@@ -143,8 +131,8 @@ def examine(
     assert support.labels is not None
     classes = list(support.classes)
     found: dict[str, Any] = {
-        "twins": look_alikes(support.rows, support.labels, support.paths),
-        "repeats": len(support) - len(np.unique(same_image(support.rows, support.labels))),
+        "duplicates_of_two_classes": duplicates(support.rows, support.labels, support.paths),
+        "duplicate_count": len(support) - len(np.unique(first_of_equals(support.rows, support.labels))),
     }
     if text is not None:
         found["doubtful_names"] = doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
@@ -153,7 +141,7 @@ def examine(
     if validation is not None:
         measured, held, different = "validation", validation, len(validation)
         seen = {row.tobytes() for row in support.rows}
-        found["copies"] = sum(row.tobytes() in seen for row in held.rows)
+        found["leaked"] = sum(row.tobytes() in seen for row in held.rows)
         said = asked(model, held, classes)
         if examples_alone is not None:
             examples_alone.fit(support.X, support.labels, classes=_present(support))
@@ -248,9 +236,9 @@ def folds_of(support: Embeddings) -> NDArray[np.intp]:
 
 
 def _held_together(support: Embeddings) -> NDArray[np.intp]:
-    """`same_image`; each image for itself if too few different ones would be left to measure anything."""
+    """`first_of_equals`; each image for itself if too few different ones would be left to measure anything."""
     assert support.labels is not None
-    first = same_image(support.rows, support.labels)
+    first = first_of_equals(support.rows, support.labels)
     return first if can_be_held_out(support.labels[np.unique(first)]) else np.arange(len(first))
 
 
@@ -316,57 +304,3 @@ def doubtful_names(
         return []
     enough = MISUNDERSTOOD * max(0.0, float(np.median(list(gaps.values()))))
     return sorted((label for label, gap in gaps.items() if gap <= max(enough, chance[label])), key=gaps.__getitem__)
-
-
-def look_alikes(
-    rows: NDArray[np.float32], labels: NDArray[np.str_], paths: Sequence[str], most: int = 10, *, within: bool = False
-) -> list[Twins]:
-    """Pairs of images of different classes, or `within` one, whose embeddings are almost the same, the closest first.
-
-    With more than `FEW_ENOUGH` images nothing is compared.
-    """
-    found: list[tuple[float, int, int]] = []
-    for likeness, i, j in _alike(rows, labels, within):
-        closest = np.argsort(-likeness, kind="stable")[:most]
-        found += zip(likeness[closest].tolist(), i[closest].tolist(), j[closest].tolist(), strict=True)
-        found = sorted(found, key=lambda pair: -pair[0])[:most]
-    return [Twins(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
-
-
-def same_image(rows: NDArray[np.float32], labels: NDArray[np.str_]) -> NDArray[np.intp]:
-    """(n,) For each image, the first of its class that looks the same; its own number if no earlier one does.
-
-    Examples
-    --------
-    >>> rows = np.array([[1.0, 0], [0, 1.0], [0, 1.0], [0, 1.0]])
-    >>> same_image(rows, np.array(["a", "a", "a", "b"]))
-    array([0, 1, 1, 3])
-    """
-    first = np.arange(len(rows))
-    for _, i, j in _alike(rows, labels, within=True):
-        np.minimum.at(first, j, i)
-    while not np.array_equal(first, first[first]):  # Alike to one that is alike to another.
-        first = first[first]
-    return first
-
-
-def _alike(
-    rows: NDArray[np.float32], labels: NDArray[np.str_], within: bool
-) -> Iterator[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]]:
-    """Likeness and numbers i < j of all pairs that look the same, in parts.
-
-    Distances are compared with the mean distance of two images, since in some models all embeddings are close.
-    """
-    if len(rows) > FEW_ENOUGH:
-        return
-    F = unit_rows(rows)
-    mean = F.mean(axis=0, dtype=np.float64)
-    typical = max(1 - float(mean @ mean), 1e-6)  # Half the mean squared distance of two unit vectors.
-    for own in [np.flatnonzero(labels == label) for label in np.unique(labels)] if within else [np.arange(len(F))]:
-        height = max(1, 2**22 // len(own))
-        for low in range(0, len(own), height):
-            likeness = 1 - (1 - F[own[low : low + height]] @ F[own].T) / typical
-            i, j = np.nonzero(likeness >= SAME_IMAGE)
-            meant = (i + low < j) & (within | (labels[own[i + low]] != labels[own[j]]))
-            i, j = i[meant], j[meant]
-            yield likeness[i, j], own[i + low], own[j]

@@ -102,7 +102,7 @@ def suggestions(
     return told
 
 
-def copies(found: Embeddings, labelled: Embeddings) -> list[Suggestion]:
+def already_there(found: Embeddings, labelled: Embeddings) -> list[Suggestion]:
     """Photos that are labelled already, with that label as the guess: they add nothing."""
     assert labelled.labels is not None
     known = dict(zip(labelled.digests(), labelled.labels.tolist(), strict=True))

@@ -74,11 +74,13 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
     if insight.mislabelled:
         odd = [f"{path(one.path)} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
         found.append(("Images that look mislabelled:", [*odd, "Have a look: a wrong label costs most."]))
-    for twins in insight.twins:
-        pair = f"{path(twins.first)} ({twins.first_label}) and {path(twins.second)} ({twins.second_label})"
-        found.append(("Almost the same image in two classes:", [f"{pair}, likeness {twins.likeness}"]))
-    if insight.repeats:
-        said = f"{insight.repeats} times, within a class. The second teaches little. lpp check shows the closest."
+    for both in insight.duplicates_of_two_classes:
+        pair = f"{path(both.first)} ({both.first_label}) and {path(both.second)} ({both.second_label})"
+        found.append(("Almost the same image in two classes:", [f"{pair}, likeness {both.likeness}"]))
+    if insight.duplicate_count:
+        said = (
+            f"{insight.duplicate_count} times, within a class. The second teaches little. lpp check shows the closest."
+        )
         found.append(("Almost the same image twice:", [said]))
     if insight.weakest:
         weak = ", ".join(f"{one.label} ({percent(one.accuracy)} of {one.images})" for one in insight.weakest)

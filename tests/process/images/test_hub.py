@@ -19,7 +19,7 @@ from lpplusplus import load
 from lpplusplus.images import ImageClassifier, SourceError
 from lpplusplus.images.drawings import write_demo
 from lpplusplus.images.hub import HubModel, fetch, model_card
-from lpplusplus.images.saved import description
+from lpplusplus.images.saving import description
 
 COMMIT = "c" * 40
 TOKEN = "hf_secret"

@@ -13,8 +13,7 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from lpplusplus.images.evaluation import evaluate
-from lpplusplus.images.plots import NAMED_UP_TO, draw_confusion, draw_reliability
+from lpplusplus.images.evaluation import NAMED_UP_TO, draw_confusion, draw_reliability, evaluate
 
 
 def answers(n=200, k=5, seed=0):

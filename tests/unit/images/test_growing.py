@@ -60,11 +60,11 @@ def test_adding_is_training_on_everything(photos, tmp_path, options):
     same(fitted(first, **options).add(second), whole, photos)
     grown = reloaded(fitted(first, **options), tmp_path / "a.lpp").add(second)
     same(grown, whole, photos)
-    assert grown.repeated_ == 0
+    assert grown.already_there_ == 0
     same(reloaded(grown, tmp_path / "b.lpp"), whole, photos)
     again = grown.add(photos)
     same(again, whole, photos)
-    assert again.repeated_ == len(whole.support_)
+    assert again.already_there_ == len(whole.support_)
 
 
 def test_a_loaded_classifier_knows_what_it_was_trained_on(photos, tmp_path):
@@ -163,7 +163,7 @@ def test_merging(photos, tmp_path):
     second = reloaded(second, tmp_path / "b.lpp")
     whole = fitted(photos)
     same(first.merge(second), whole, photos)
-    assert first.repeated_ == 3 * 2
+    assert first.already_there_ == 3 * 2
     with pytest.raises(SourceError, match="cannot be compared"):
         first.merge(ImageClassifier(toy(seed=1)).fit(photos))
 

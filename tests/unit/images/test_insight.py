@@ -10,16 +10,15 @@ from sklearn.model_selection import cross_val_predict
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus._core.folds import assign_folds
 from lpplusplus.images import words
+from lpplusplus.images.duplicates import SAME_IMAGE, duplicates
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.insight import (
     FOLDS,
-    SAME_IMAGE,
     WEAK,
     Insight,
     doubtful_names,
     examine,
     folds_of,
-    look_alikes,
 )
 from tasks import small_task
 
@@ -173,7 +172,7 @@ def test_doubles_across_classes_are_found_and_within_one_are_not():
     labels = np.array(["a", "b"])[np.arange(40) % 2]
     rows[7], rows[9] = 3 * rows[4], rows[5]  # 4 and 7 are of two classes, 5 and 9 of one.
     rows[11] = rows[2] + 0.02 * rows[3]
-    found = look_alikes(rows, labels, [f"{i}.jpg" for i in range(40)])
+    found = duplicates(rows, labels, [f"{i}.jpg" for i in range(40)])
     assert [(t.first, t.first_label, t.second, t.second_label) for t in found] == [
         ("4.jpg", "a", "7.jpg", "b"),
         ("2.jpg", "a", "11.jpg", "b"),
@@ -187,7 +186,7 @@ def test_only_the_closest_doubles_of_very_many_are_listed():
     rows = np.ones((3000, 4), np.float32)
     rows[100:102] = -1
     labels = np.array(["a", "b"])[np.arange(3000) % 2]
-    found = look_alikes(rows, labels, [str(i) for i in range(3000)], most=3)
+    found = duplicates(rows, labels, [str(i) for i in range(3000)], most=3)
     assert len(found) == 3
     assert all(twins.first_label != twins.second_label for twins in found)
 
@@ -219,8 +218,8 @@ def test_copies_of_an_image_do_not_make_it_look_good(task):
     once, held = examine(fitted(support, text), support, text, None)
     twice = support.subset(np.repeat(np.arange(len(support)), 2))
     found, held_twice = examine(fitted(twice, text), twice, text, None)
-    assert once.repeats == 0
-    assert found.repeats == len(support)
+    assert once.duplicate_count == 0
+    assert found.duplicate_count == len(support)
     assert len(held_twice.images) == 2 * len(held.images)
     assert found.accuracy == pytest.approx(once.accuracy, abs=0.03)  # With twice as many images the fit is another.
     right = round(found.accuracy * len(held.images))
@@ -234,4 +233,4 @@ def test_images_that_are_all_alike_are_still_measured():
     rows = np.repeat(np.eye(2, 4, dtype=np.float32), 6, axis=0)
     support = gathered(rows, np.repeat([0, 1], 6), ["black page", "white page"])
     insight = look_into(fitted(support, None), support, None, None)
-    assert (insight.repeats, insight.accuracy) == (10, 1.0)
+    assert (insight.duplicate_count, insight.accuracy) == (10, 1.0)

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from lpplusplus.images import ImageClassifier, embed, open_images
-from lpplusplus.images.report import page as pages
-from lpplusplus.images.report.thumbnails import SIDE, thumbnail
+from lpplusplus.images import report as pages
+from lpplusplus.images.report import SIDE, thumbnail
 from lpplusplus.images.words import compared, how_good
 from toy_encoder import ToyEncoder
 from toy_images import contents, encoded, make_folder, toy_image
@@ -105,8 +105,8 @@ def test_what_it_shows(trained, page, photos):
     for row in wrong:
         assert "/".join(answers.images.paths[row].split("/")[-2:]) in text
     assert str(photos) not in page  # Where they are is nobody's business.
-    assert len(pictures(page)) == len(wrong) + len(insight.mislabelled) + 2 * len(insight.twins)
-    assert len(insight.twins) == 1
+    assert len(pictures(page)) == len(wrong) + len(insight.mislabelled) + 2 * len(insight.duplicates_of_two_classes)
+    assert len(insight.duplicates_of_two_classes) == 1
     (matrix,) = re.findall(r'<table class="matrix">.*?</table>', page, re.DOTALL)
     counts = [int(cell or 0) for cell in re.findall(r"<td[^>]*>(\d*)</td>", matrix.partition("<tbody>")[2])]
     np.testing.assert_array_equal(np.reshape(counts, (3, 3)), answers.scores().confusion)

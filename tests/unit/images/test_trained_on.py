@@ -65,7 +65,7 @@ def test_images_in_memory_and_arrays(tmp_path):
 
 
 def test_of_very_many_a_part_is_kept(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("lpplusplus.images.saved.MOST_DIGESTS", 3)
+    monkeypatch.setattr("lpplusplus.images.saving.MOST_DIGESTS", 3)
     ImageClassifier(ToyEncoder()).fit(photos).save(tmp_path / "m.lpp", support=False)
     assert opened(tmp_path / "m.lpp").evaluate(photos).trained_on == 3
 

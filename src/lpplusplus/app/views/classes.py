@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ...images.learning_curve import BOTH, EXAMPLES, NAMES
+from ...images.hold_out import BOTH, EXAMPLES, NAMES
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb

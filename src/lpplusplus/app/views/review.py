@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ...images.insight import Twins
+from ...images.duplicates import Duplicate
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb
 from ..project import Photo
@@ -24,9 +24,13 @@ def render(desk: Desk, now: Snapshot, _: Place) -> Markup:
         return h("p", say("review_wait"), class_="hint")
     photos = now.listing.where()
     doubted = {one.path for one in now.insight.mislabelled} if now.insight is not None else set()
+    in_two = now.insight.duplicates_of_two_classes if now.insight else ()
     cards = [
         ("mislabelled", _doubts(desk, now, photos)),
-        ("twins", [_pair(one, photos) for one in (now.insight.twins if now.insight else ()) if _both(one, photos)]),
+        (
+            "twins",
+            [_pair(one, photos) for one in in_two if _both(one, photos)],
+        ),
         ("mistakes", _mistakes(desk, now, photos, doubted)),
         (
             "duplicates",
@@ -89,11 +93,11 @@ def card(photo: Photo, label: str, answer: str, chance: float) -> Markup:
     )  # fmt: skip
 
 
-def _both(one: Twins, photos: dict[str, Photo]) -> bool:
+def _both(one: Duplicate, photos: dict[str, Photo]) -> bool:
     return one.first in photos and one.second in photos
 
 
-def _pair(one: Twins, photos: dict[str, Photo]) -> Markup:
+def _pair(one: Duplicate, photos: dict[str, Photo]) -> Markup:
     sides = ((one.first, one.first_label), (one.second, one.second_label))
     return h(
         "li",

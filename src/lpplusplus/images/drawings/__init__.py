@@ -9,8 +9,104 @@ Shapes, colours, textures, counts, layouts and backgrounds, in two domains: "pla
 (128, 128)
 """
 
-from .demo import DemoClass, demo_classes, write_demo
+import io
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from ..._core.files import atomic_write
 from .rendering import DOMAINS, render
-from .scene import Scene, Thing
+from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TEXTURES, Scene, Thing, pick
 
 __all__ = ["DOMAINS", "DemoClass", "Scene", "Thing", "demo_classes", "render", "write_demo"]
+
+
+@dataclass(frozen=True)
+class DemoClass:
+    """A concept in words with what it fixes in a scene; all else varies."""
+
+    name: str
+    shape: str
+    colour: str | None = None
+    texture: str | None = "plain"
+    count: int = 1
+    arrangement: str | None = None
+    other: str | None = None
+    relation: str = "inside"
+
+    @property
+    def folder(self) -> str:
+        """The class's folder name: its words joined by underscores."""
+        return self.name.replace(" ", "_")
+
+    def scene(self, rng: np.random.Generator) -> Scene:
+        """A random scene that shows the concept, in the middle and not small."""
+        colour = self.colour or pick(tuple(COLOURS), rng)
+        texture = self.texture or pick(TEXTURES, rng)
+        background = pick(tuple(c for c in COLOURS if c != colour), rng)
+        second = None
+        if self.other is not None:
+            second = Thing(self.other, pick(tuple(c for c in COLOURS if c not in (colour, background)), rng))
+        return Scene(
+            Thing(self.shape, colour, texture),
+            count=self.count,
+            arrangement=self.arrangement or pick(ARRANGEMENTS, rng),
+            place="centre",
+            size=pick(("medium", "large"), rng),
+            other=second,
+            relation=self.relation,
+            background=background,
+            backdrop=pick(BACKDROPS, rng),
+        )
+
+
+_CLASSES = (
+    *(DemoClass(it, it, texture=None) for it in ("fish", "house", "tree", "cup", "boat", "mushroom", "umbrella")),
+    DemoClass("spiral", "spiral"),
+    DemoClass("red star", "star", colour="red"),
+    DemoClass("blue star", "star", colour="blue"),
+    DemoClass("green heart", "heart", colour="green"),
+    DemoClass("purple heart", "heart", colour="purple"),
+    DemoClass("striped circle", "circle", texture="striped"),
+    DemoClass("dotted circle", "circle", texture="dotted"),
+    DemoClass("striped square", "square", texture="striped"),
+    DemoClass("checkered square", "square", texture="checkered"),
+    DemoClass("two triangles", "triangle", count=2, arrangement="scattered"),
+    DemoClass("three triangles", "triangle", count=3, arrangement="scattered"),
+    DemoClass("five triangles", "triangle", count=5, arrangement="scattered"),
+    DemoClass("row of arrows", "arrow", count=4, arrangement="row"),
+    DemoClass("column of arrows", "arrow", count=4, arrangement="column"),
+    DemoClass("cross inside a ring", "cross", other="ring", relation="inside"),
+    DemoClass("diamond above a cloud", "diamond", other="cloud", relation="above"),
+    DemoClass("cloud above a diamond", "cloud", other="diamond", relation="above"),
+)
+
+
+def demo_classes() -> tuple[DemoClass, ...]:
+    """The classes of the demonstration, in a fixed order."""
+    return _CLASSES
+
+
+def write_demo(
+    folder: str | PathLike[str], images_per_class: int = 16, seed: int = 0, domain: str = "shifted", size: int = 128
+) -> list[Path]:
+    """Write a folder of JPEG images per class, `folder/red_star/0000.jpg`, and return their paths.
+
+    A larger set with the same seed begins with the same images.
+    """
+    if images_per_class < 1:
+        raise ValueError(f"images_per_class is {images_per_class}: ask for at least 1.")
+    written = []
+    for index, concept in enumerate(_CLASSES):
+        place = Path(folder) / concept.folder
+        place.mkdir(parents=True, exist_ok=True)
+        rng = np.random.default_rng((seed, index))
+        for number in range(images_per_class):
+            path, content = place / f"{number:04d}.jpg", io.BytesIO()
+            render(concept.scene(rng), rng, domain, size).save(content, "JPEG", quality=92)
+            with atomic_write(path) as file:
+                file.write(content.getvalue())
+            written.append(path)
+    return written

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from .layout import Spot, place
-from .scene import COLOURS, Scene
+from .scene import COLOURS, Scene, Spot, place
 from .shapes import Points, parts, smooth
 
 DOMAINS = ("plain", "shifted")

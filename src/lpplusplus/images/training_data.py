@@ -27,7 +27,7 @@ from .words import short
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainingData:
     """What a classifier is trained on."""
 
     support: Embeddings
@@ -71,7 +71,7 @@ def new_ones(mine: Embeddings, more: Embeddings, where: str) -> Embeddings:
     return more.subset(fresh)
 
 
-def joined(mine: Lesson, more: Lesson) -> Lesson:
+def joined(mine: TrainingData, more: TrainingData) -> TrainingData:
     """Both. Names and text of classes that both have are those of `mine`."""
     assert mine.support.labels is not None
     classes = all_classes(mine.support.classes, more.support.classes)
@@ -91,7 +91,7 @@ def joined(mine: Lesson, more: Lesson) -> Lesson:
     support = _like(mine.support, replace(stacked([mine.support, more.support]), **about))
     free = [one.unlabelled for one in (mine, more) if one.unlabelled is not None]
     unlabelled = np.concatenate(free) if free else None
-    return Lesson(support, validation and replace(validation, **about), text, unlabelled)
+    return TrainingData(support, validation and replace(validation, **about), text, unlabelled)
 
 
 def _keys(found: Embeddings) -> list[tuple[int, str]]:
@@ -135,7 +135,7 @@ def stacked(parts: Sequence[Embeddings]) -> Embeddings:
     )
 
 
-def without_classes(mine: Lesson, classes: Iterable[str]) -> Lesson:
+def without_classes(mine: TrainingData, classes: Iterable[str]) -> TrainingData:
     """All classes but these, and their photos."""
     gone = [str(label) for label in classes]
     check_known(mine.support, gone)
@@ -154,10 +154,10 @@ def without_classes(mine: Lesson, classes: Iterable[str]) -> Lesson:
     if support is None:
         raise SourceError(f"without {listed(gone)} there is no photo: a classifier needs some.")
     text = None if mine.text is None else mine.text[..., left, :]
-    return Lesson(support, rest(mine.validation), text, mine.unlabelled)
+    return TrainingData(support, rest(mine.validation), text, mine.unlabelled)
 
 
-def without_photos(mine: Lesson, photos: Any) -> Lesson:
+def without_photos(mine: TrainingData, photos: Any) -> TrainingData:
     """All photos but these: files, compared by content, or names of photos as in `paths`."""
     support = mine.support
     assert support.labels is not None
@@ -209,7 +209,7 @@ def _files(path: Path) -> list[Any]:
     return list(open_images(path, labels=False).items)
 
 
-def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32] | None) -> Lesson:
+def renamed(mine: TrainingData, old: str, new: str, name: str, row: NDArray[np.float32] | None) -> TrainingData:
     """Class `old` as `new`, called `name` in prompts, with the text embedding(s) `row`."""
     check_known(mine.support, [old])
     check_label(new, "the new label")
@@ -233,7 +233,7 @@ def renamed(mine: Lesson, old: str, new: str, name: str, row: NDArray[np.float32
         said = np.array([new if label == old else label for label in images.labels.tolist()], np.str_)
         return replace(images, labels=said, text=None, **about)
 
-    return Lesson(
+    return TrainingData(
         _like(mine.support, changed(mine.support)),
         changed(mine.validation),
         None if text is None else text[..., order, :],
@@ -257,7 +257,7 @@ def kept_in(
     origin: Origin | None,
     digests: bytes,
     about: dict[str, Any],
-) -> Lesson | None:
+) -> TrainingData | None:
     """What a file says a classifier was trained on; KeyError, TypeError or ValueError unless it fits together."""
     if task is None:
         return None
@@ -273,4 +273,4 @@ def kept_in(
     if len(hashes) != len(support) or isinstance(task.text, list):
         raise ValueError("digests are not those of the images, or text is not that of templates")
     held = None if task.X_val is None else images(task.X_val, task.classes[task.y_val], about["validated_on"])
-    return Lesson(support, held, task.text, task.unlabelled)
+    return TrainingData(support, held, task.text, task.unlabelled)

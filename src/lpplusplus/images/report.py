@@ -1,7 +1,13 @@
-"""What the page shows, and the page."""
+"""Pages for people about a classifier, and a map of photos: each one HTML file with its pictures inside.
+
+Needs Jinja2 and Pillow.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,20 +16,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import __version__
-from ..._core.files import seal
-from ..._core.progress import Progress
-from ..._core.text import plain
-from .. import words
-from ..answers import Answers
-from ..embeddings import Embeddings
-from ..evaluation import Scores
-from ..insight import Insight, folds_of
-from ..learning_curve import BOTH, EXAMPLES, NAMES, held_out_curve
-from .thumbnails import thumbnail
+from .. import __version__
+from .._core.files import seal
+from .._core.progress import Progress
+from .._core.text import plain
+from ..encoders.pixels.decoding import ImageError, open_image
+from . import words
+from .answers import Answers
+from .embeddings import Embeddings
+from .evaluation import Scores
+from .hold_out import BOTH, EXAMPLES, NAMES, held_out_curve
+from .insight import Insight, folds_of
+from .projection import colour
+from .sources.stored_file import StoredFile, content_of
 
 if TYPE_CHECKING:
-    from ..classifier import ImageClassifier
+    from .classifier import ImageClassifier
 
 MOST_MISTAKES = 60
 """Photos in the gallery of mistakes."""
@@ -34,6 +42,11 @@ MOST_CLASSES = 400
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 56, 34
 """Size of the curve, and its margins."""
 _SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
+
+
+SIDE, MAP_SIDE = 224, 112
+"""Pixels of the longer side of a photo: on a page, and at the pointer on a map."""
+NO_CLASS = "no class"
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class PageContent:
     mistakes: list[ShownPhoto] = field(default_factory=list)
     mistakes_in_all: int = 0
     doubts: list[ShownPhoto] = field(default_factory=list)
-    twins: list[tuple[ShownPhoto, ShownPhoto]] = field(default_factory=list)
+    duplicates: list[tuple[ShownPhoto, ShownPhoto]] = field(default_factory=list)
     matrix: ConfusionMatrix | None = None
     curve: LearningCurve | None = None
     classes: list[Any] = field(default_factory=list)
@@ -105,12 +118,12 @@ def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | Non
         _photo(support, row[one.path], f"{one.label}?", f"looks like {one.answer} ({words.percent(one.probability)})")
         for one in insight.mislabelled
     ]
-    content.twins = [
+    content.duplicates = [
         (_photo(support, row[one.first], one.first_label), _photo(support, row[one.second], one.second_label))
-        for one in insight.twins
+        for one in insight.duplicates_of_two_classes
     ]
-    if insight.copies and answers is not None:
-        content.warning = words.seen_before(insight.copies, len(answers.images))
+    if insight.leaked and answers is not None:
+        content.warning = words.seen_before(insight.leaked, len(answers.images))
     if answers is None:
         content.measured = "Accuracy was not measured: too many classes have a single image."
         return _render(content)
@@ -227,3 +240,69 @@ def rendered(template: str, **values: Any) -> str:
         finalize=lambda value: value if isinstance(value, Markup) else escape(plain(value).replace(" %", "\u00a0%")),
     )
     return environment.get_template(template).render(values)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A photo on the map; its place in percent."""
+
+    x: float
+    y: float
+    colour: str
+    label: str
+    name: str
+    picture: str | None
+
+
+def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progress | None = None) -> str:
+    """A page with the map of images, whose photos show at the pointer. An empty label is grey.
+
+    Parameters
+    ----------
+    images
+        With a label each.
+    xy
+        Their coordinates, (n, 2).
+    about
+        Text above the map.
+    progress
+        Called as `progress(done, total)`.
+    """
+    assert images.labels is not None
+    colours = {label: colour(number) for number, label in enumerate(images.classes)}
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    spots = np.round(100 * (xy - low) / np.maximum(high - low, 1e-12), 2)
+    points = []
+    for row, ((x, y), label) in enumerate(zip(spots.tolist(), images.labels.tolist(), strict=True)):
+        shown = colours.get(label, "grey"), label or NO_CLASS, words.short(images.paths[row])
+        points.append(Dot(x, 100 - y, *shown, thumbnail(images, row, MAP_SIDE)))
+        if progress is not None:
+            progress(row + 1, len(images))
+    keys = [*colours.items(), *([(NO_CLASS, "grey")] if "" in images.labels else [])]
+    return seal(rendered("map.html", points=points, keys=keys, about=about), "map")
+
+
+def thumbnail(images: Embeddings, row: int, side: int = SIDE) -> str | None:
+    """An image as a `data:` address, its longer side `side` pixels at most; or None if it is not there any more.
+
+    The copy is encoded anew from pixels, so that neither EXIF data (the place where it was taken) nor anything else
+    of the file gets into the page. A file is shown only if it is the one that was embedded: a feature store from
+    somebody else could name any file of this computer.
+    """
+    item = images.items[row] if images.items else Path(images.paths[row])
+    try:
+        if isinstance(item, Path | StoredFile):
+            content = content_of(item)
+            if images.hashes is None or hashlib.sha256(content).digest() != images.hashes[row].tobytes():
+                return None
+            picture = open_image(content)
+        else:
+            picture = open_image(item)
+    except ImageError:
+        return None
+    small = picture.copy()  # It may be the user's own.
+    small.thumbnail((side, side))
+    small.info = {}  # Pillow would write a comment that it has read.
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=80)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()

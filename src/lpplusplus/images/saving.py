@@ -1,7 +1,9 @@
-"""What a file of a classifier of images has besides its method, and how it is read again."""
+"""What a file of a classifier of images has besides its method, how it is read again, and the Hugging Face hub."""
 
 from __future__ import annotations
 
+import copy
+import os
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from .._core.base import FewShotClassifier
 from .._core.model_file import ModelFormatError, load
 from ..encoders.class_text import check_templates
 from .embeddings import DIGEST, Origin
-from .lesson import Lesson, kept_in
+from .training_data import TrainingData, kept_in
 from .words import short
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Saved:
     templates: tuple[str, ...]
     views: int
     seen: frozenset[bytes]
-    lesson: Lesson | None
+    data: TrainingData | None
     """None if it was saved without its photos."""
 
 
@@ -85,10 +87,75 @@ def read_saved(path: str | PathLike[str]) -> Saved:
         templates = check_templates(about["templates"])
         classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
         seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
-        lesson = kept_in(vars(model).get("task_"), [str(one) for one in classes], names, origin, seen, about)
+        data = kept_in(vars(model).get("task_"), [str(one) for one in classes], names, origin, seen, about)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModelFormatError(
             f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
         ) from error
     digests = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
-    return Saved(model, classes, names, origin, templates, views, digests, lesson)
+    return Saved(model, classes, names, origin, templates, views, digests, data)
+
+
+class Sharing:
+    """The part of `ImageClassifier` that goes to the hub and comes from there."""
+
+    def push_to_hub(  # type: ignore[misc]  # Of no other class.
+        self: ImageClassifier,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        branch: str | None = None,
+        message: str = "Upload a classifier of lpplusplus",
+        card: bool = True,
+        token: str | None = None,
+    ) -> str:
+        """Upload it to the Hugging Face hub, with a model card of what training found; returns the commit's address.
+
+        Only the last two parts of the paths in training's findings are uploaded. The embeddings of the photos are not
+        uploaded, so a fetched classifier cannot be changed by `add` and the like.
+
+        Parameters
+        ----------
+        repo_id
+            Repository, such as "me/birds". It is made if there is none.
+        private, branch, message, token
+            As huggingface_hub has them. The token is by default that of `hf auth login`.
+        card
+            Whether to write the model card, README.md; it replaces an existing one.
+        """
+        from .hub import push
+
+        self._check_fitted()
+        model = copy.copy(self.classifier_)
+        model.metadata_ = description(self)
+        options = {"private": private, "branch": branch, "commit_message": message, "token": token}
+        return push(model, repo_id, ignore_patterns=None if card else ["README.md"], **options)
+
+    @classmethod
+    def from_pretrained(  # type: ignore[misc]
+        cls: type[ImageClassifier],
+        name: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        local_files_only: bool = False,
+        **opening: Any,
+    ) -> ImageClassifier:
+        """Load a classifier from the Hugging Face hub, or from a folder that is like a repository.
+
+        Parameters
+        ----------
+        name
+            Repository, such as "me/birds", or a folder.
+        revision, token, cache_dir, local_files_only
+            As huggingface_hub has them.
+        **opening
+            `encoder`, `on_error`, `progress` and `allow_network` of `load`. No downloaded file can set them.
+        """
+        from .hub import fetch
+
+        path = fetch(
+            os.fspath(name), revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+        )
+        return cls.load(path, **opening)
