@@ -37,7 +37,7 @@ def web_files(variable, package, *names):
 @contextmanager
 def running(folder, *options, **environment):
     """`lpp app` on a folder; gives the address with its token, and the process."""
-    pytest.importorskip("nicegui", reason="nicegui is not installed")
+    pytest.importorskip("websockets", reason="needs the extra app")
     with served("app", folder, "--no-open", *options, **environment) as service:
         yield service.address, service.process
 

@@ -17,7 +17,7 @@ def run(code):
 
 
 def test_importing_loads_neither_torch_nor_pillow():
-    heavy = ["torch", "PIL", "matplotlib", "onnxruntime", "nicegui"]
+    heavy = ["torch", "PIL", "matplotlib", "onnxruntime", "starlette"]
     for statement in ("import lpplusplus", "from lpplusplus import *"):
         loaded = run(f"import sys\n{statement}\nprint([m for m in {heavy!r} if m in sys.modules])")
         assert loaded.strip() == "[]"

@@ -6,7 +6,8 @@ import logging
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,36 @@ class Desk:
         self.project, self.learner = project, learner
         self.jobs: dict[str, Job] = {}
         self.changes = 0
-        """Grows with every change of a job or a setting."""
+        """Grows whenever a job starts or ends, and with every change of a setting."""
         self.drawn: dict[str, dict[str, list[float]]] = {}
         """For UMAP and PCA, the point of each photo on the map (`maps`)."""
         self._cancelled: set[str] = set()
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
         self._lock = threading.Lock()
+        self._listeners: set[Callable[[], object]] = set()
+        learner.on_news = self._tell
+
+    @contextmanager
+    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Call `listener`, on any thread, after every change of what the page shows."""
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+    def changed(self) -> None:
+        """Show what is new."""
+        with self._lock:
+            self.changes += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            for listener in self._listeners:
+                listener()
 
     def start(self, kind: str, work: Callable[[Progress], str | None]) -> None:
         """Run a job in a separate thread, unless it runs already. `work` returns the name of a file, or None."""
@@ -108,7 +133,7 @@ class Desk:
                 return
             self._cancelled.discard(kind)
             self.jobs[kind] = Job(kind)
-            self.changes += 1
+        self.changed()
 
         def progress(done: int, total: int) -> None:
             if kind in self._cancelled:
@@ -137,17 +162,17 @@ class Desk:
     def _note(self, kind: str, **changes: Any) -> None:
         with self._lock:
             self.jobs[kind] = replace(self.jobs[kind], **changes)
-            self.changes += 1
+        self.changed() if self.jobs[kind].over else self._tell()
 
     def show_map(self, kind: str, points: dict[str, list[float]]) -> None:
         """Show a map with these points."""
         self.drawn[kind] = points
-        self.changes += 1
+        self.changed()
 
     def keep(self, path: str) -> None:
         """Note that a photo's label is right, whatever it looks like."""
         self.project.keep_label(path)
-        self.changes += 1
+        self.changed()
 
     def is_kept(self, path: str, label: str) -> bool:
         """Whether `keep` was called for this photo with this label."""

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from .project import Photo
 
-_VOID = ("img", "input", "br", "meta")
+_VOID = ("img", "input", "br", "meta", "link")
 
 
 def h(tag: str, *children: Any, **attributes: Any) -> Markup:

@@ -58,6 +58,8 @@ class Learner:
 
     def __init__(self, project: Project, *, saved: bool = True) -> None:
         self.project, self._saved = project, saved
+        self.on_news: Callable[[], None] = lambda: None
+        """Called, on any thread, after every new snapshot."""
         self.snapshot = Snapshot(0, project.listing(), str(project.settings["encoder"]))
         self._rows: ProjectRows | None = None
         self._rows_of = ""
@@ -279,6 +281,7 @@ class Learner:
             more = any(value != getattr(now, name) for name, value in changes.items() if name not in PROGRESS)
             self.snapshot = replace(now, number=now.number + 1, version=now.version + more, **changes)
             self._wake.notify_all()
+        self.on_news()
 
 
 def _evenly(listing: Listing) -> list[Photo]:

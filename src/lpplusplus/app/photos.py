@@ -43,8 +43,8 @@ KEPT = SIZES[0]
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
-def routes(project: Project) -> list[Route]:
-    """`GET /photo/PATH?size=160` shows a photo, `POST /upload/CLASS` adds some."""
+def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list[Route]:
+    """`GET /photo/PATH?size=160` shows a photo, `POST /upload/CLASS` adds some; then `changed` is called."""
     # Two at a time: the encoder needs the processor, too, and a photo may need hundreds of megabytes.
     workers = CapacityLimiter(2)
 
@@ -75,6 +75,7 @@ def routes(project: Project) -> list[Route]:
         kept, refused = await read_uploads(request, project.incoming, workers)
         try:
             added = await to_thread.run_sync(project.add, name, kept)
+            await to_thread.run_sync(changed)
         finally:
             discard(kept)
         return JSONResponse({"added": added, "refused": refused})

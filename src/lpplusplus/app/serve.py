@@ -11,8 +11,7 @@ from pathlib import Path
 from socket import socket
 
 from anyio import to_thread
-from fastapi import FastAPI
-from nicegui import ui
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -24,30 +23,20 @@ from ..deploy.service.server import run
 from ..encoders.pixels.decoding import ImageError, quiet_pillow
 from ..encoders.pixels.preprocessing import ElongatedError
 from ..images.errors import shown
-from . import exports, guard, photos
+from . import exports, guard, page, photos
 from .desk import Desk
 from .learner import Learner
-from .page import add_page
 from .project import Project
 
 STATIC = Path(__file__).parent / "static"
 
 
-def make_app(desk: Desk) -> FastAPI:
+def make_app(desk: Desk) -> Starlette:
     """The page and all its routes, without the guard."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.router.routes += [*photos.routes(desk.project), *_routes(desk), Mount("/lpp", StaticFiles(directory=STATIC))]
-    add_page(desk)
-    ui.run_with(
-        app,
-        title="lpp app",
-        language="en-US",
-        dark=None,
-        tailwind=False,
-        show_welcome_message=False,
-        reconnect_timeout=30,
+    uploads = photos.routes(desk.project, desk.learner.look)
+    return Starlette(
+        routes=[*page.routes(desk), *uploads, *_routes(desk), Mount("/lpp", StaticFiles(directory=STATIC))]
     )
-    return app
 
 
 def serve(

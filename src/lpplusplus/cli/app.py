@@ -45,7 +45,7 @@ def app(
     lpp app birds/ --keep robin/3.jpg
     LPP_APP_PASSWORD=$(cat password) lpp app birds/ --host 0.0.0.0
     """
-    need("app", "nicegui", "onnx", "multipart")
+    need("app", "websockets", "onnx", "multipart")
     if undo or redo or keep is not None:
         if undo + redo + (keep is not None) > 1:
             raise typer.BadParameter("choose one of --undo, --redo and --keep.")

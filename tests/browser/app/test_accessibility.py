@@ -6,7 +6,7 @@ from browsing import browser, running, web_files
 from browsing import page as opened
 from toy_images import make_folder
 
-pytest.importorskip("nicegui", reason="needs the extra app")
+pytest.importorskip("starlette", reason="needs the extra app")
 GRAVE = ("serious", "critical")
 
 

@@ -102,6 +102,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(here):
         assert here.inside.reached == []
         assert TOKEN not in answer.text
         assert "<script" not in answer.text
+        assert answer.text.startswith("<!doctype html><html")  # It was escaped, and shown as a text.
         assert "0;url=/?tab=try%22" in answer.text
         sent = answer.headers["set-cookie"]
         assert "HttpOnly" in sent
@@ -113,7 +114,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(here):
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", f"?token={TOKEN}x", "?token=%F0%28", "?token[]=a"])
 def test_without_the_token_nothing_is_shown(here, query):
     with here.client() as client:
-        for path in ("/", "/photo/cats/a.jpg", "/_nicegui/x"):
+        for path in ("/", "/photo/cats/a.jpg", "/lpp/page.js"):
             assert client.get(path + query).status_code == 401
         assert client.post("/" + query, headers={"Origin": here.address}).status_code == 401
     assert here.inside.reached == []
@@ -206,7 +207,7 @@ def refused(here, name="127.0.0.1", **options):
 
 @pytest.mark.parametrize("origin", [None, *ELSEWHERE[:-1]])
 def test_a_websocket_of_another_page(here, origin):
-    """Browsers open websockets across origins and send cookies along: NiceGUI itself would let them in."""
+    """Browsers open websockets across origins and send cookies along: Starlette itself would let them in."""
     with here.known() as client:
         assert refused(here, origin=origin, additional_headers={"Cookie": cookie(client)}) == 403
 
@@ -230,7 +231,9 @@ def test_every_answer_keeps_the_browser_careful(here):
     with here.known() as client:
         for answer in (client.get("/"), client.get("/", headers={"Origin": "null"}), client.get("/?token=x")):
             policy = answer.headers["content-security-policy"]
-            assert "default-src 'self'" in policy
+            assert "default-src 'none'" in policy
+            assert "script-src 'self';" in policy
+            assert "unsafe" not in policy
             assert "frame-ancestors 'none'" in policy
             assert "http" not in policy
             assert answer.headers["x-content-type-options"] == "nosniff"

@@ -74,7 +74,7 @@ def test_the_nearest_photos_are_the_reason(photos, model):
 
 
 def test_undo_redo_and_keep(tmp_path):
-    pytest.importorskip("nicegui", reason="needs the extra app")
+    pytest.importorskip("starlette", reason="needs the extra app")
     from lpplusplus.app.project import Project
 
     folder = make_folder(tmp_path / "birds", {"robin": 2, "wren": 1})

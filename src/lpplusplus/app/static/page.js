@@ -1,15 +1,25 @@
 // What the page needs in the browser: it shows what the program sends, and says what people do. All else is in Python.
 "use strict";
 (() => {
-  const texts = window.lppTexts;
   const $ = (id) => document.getElementById(id);
-  const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-  const ask = (what, about = {}) => emitEvent("lpp", { do: what, ...about });
+  const offline = "The program has stopped, or the connection is lost.";
+
+  // One socket carries what people do to the program, and what it shows here. If it is lost, it is opened again.
+  let socket;
+  function connect(again) {
+    socket = new WebSocket(`${location.origin.replace("http", "ws")}/tab`);
+    socket.onopen = () => { again = false; socket.send(JSON.stringify(location.hash.slice(1))); };
+    socket.onmessage = (event) => put(JSON.parse(event.data));
+    socket.onclose = () => { if (!again) tell(offline); setTimeout(connect, 2000, true); };
+  }
+  const ask = (what, about = {}) =>
+    socket.readyState === WebSocket.OPEN ? socket.send(JSON.stringify({ do: what, ...about })) : tell(offline);
 
   // Showing: only what differs is changed, so that focus, scrolling and loaded photos stay.
   let shown = null;
-  function put(slots, place, tab, told) {
+  function put({ slots, place, tab, told }) {
     for (const [id, html] of Object.entries(slots)) {
+      if (!$(id)) continue;  // A job that another tab shows.
       const wanted = document.createElement("template");
       wanted.innerHTML = html;
       sync($(id), wanted.content);
@@ -17,11 +27,11 @@
     $("view").setAttribute("aria-labelledby", `tab-${tab}`);
     if (shown !== tab && shown !== null) scrollTo(0, 0);
     shown = tab;
-    if (place !== undefined) history.replaceState(null, "", `#${place}`);
+    history.replaceState(null, "", `#${place}`);
     if ("dialog" in slots) toggle($("photo-dialog"), slots.dialog !== "");
     const renaming = document.querySelector("form[data-do=rename] input");
     if (renaming && !renaming.closest("form").contains(document.activeElement)) { renaming.focus(); renaming.select(); }
-    for (const text of told || []) tell(text);
+    for (const text of told) tell(text);
     if (!dragging && document.activeElement === document.body && lastPhoto) focusNear();
   }
 
@@ -65,17 +75,16 @@
     const path = name === "try" ? "/try" : `/upload/${encodeURIComponent(name)}`;
     const step = name === "try" ? 1 : 8;
     for (let first = 0; first < (name === "try" ? 1 : wanted.length); first += step) {
-      $("uploads").textContent = fill(texts.uploading, { done: first, total: wanted.length });
+      $("uploads").textContent = `Adding photos: ${first} of ${wanted.length}`;
       const form = new FormData();
       for (const file of wanted.slice(first, first + step)) form.append("files", file, file.name || "photo.jpg");
       try {
         const answer = await fetch(path, { method: "POST", body: form });
         const said = await answer.json();
         if (said.error) tell(said.error.message);
-        for (const one of (said.refused || []).slice(0, 3)) tell(fill(texts.refused, one));
+        for (const one of (said.refused || []).slice(0, 3)) tell(`${one.name} ${one.reason}`);
         if (said.key) ask("tried", { key: said.key });
-      } catch { tell(texts.offline); break; }
-      if (name !== "try") ask("look");
+      } catch { tell(offline); break; }
     }
     $("uploads").textContent = "";
   }
@@ -230,12 +239,12 @@
   async function camera(name) {
     const dialog = $("webcam-dialog");
     let stream;
-    try { stream = await navigator.mediaDevices.getUserMedia({ video: true }); } catch { return tell(texts.no_camera); }
+    try { stream = await navigator.mediaDevices.getUserMedia({ video: true }); } catch { return tell("There is no camera, or its use was not allowed."); }
     const video = document.createElement("video");
     Object.assign(video, { srcObject: stream, autoplay: true, muted: true, playsInline: true });
     const take = document.createElement("button");
     const end = document.createElement("button");
-    take.textContent = texts.take; take.className = "primary big"; end.textContent = texts.close;
+    take.textContent = "Take photo"; take.className = "primary big"; end.textContent = "Close";
     take.onclick = () => {
       const canvas = document.createElement("canvas");
       [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
@@ -250,10 +259,5 @@
     dialog.showModal();
   }
 
-  window.lpp = { put, tell };
-  const hello = () => {
-    if (window.did_handshake && $("view")) ask("hello", { place: location.hash.slice(1) });
-    else setTimeout(hello, 30);
-  };
-  hello();
+  connect();
 })();

@@ -10,12 +10,12 @@ from markupsafe import Markup
 from ...encoders import known_encoders
 from ...encoders.base import EncoderKind
 from ...images.sources.folders import UNSORTED
-from ..desk import Desk, Place
+from ..desk import Desk, Job, Place
 from ..exports import KINDS
 from ..html import button, h, joined
 from ..project import CLASSIFIER
 from ..snapshot import Snapshot
-from ..texts import say
+from ..texts import TEXTS, say
 
 
 def render(desk: Desk, now: Snapshot, _: Place) -> Markup:
@@ -33,9 +33,7 @@ def _file(desk: Desk, now: Snapshot, kind: str) -> Markup:
     ready = now.classifier is not None if kind != "photos" else now.listing.labelled > 0
     state: list[Markup] = [button(say("export_make"), "export", to=kind, kind="primary", disabled=not ready)]
     if job is not None and not job.over:
-        text = say("export_working", done=job.done, total=job.total)
-        state = [h("progress", aria_label=text, **({"max": job.total, "value": job.done} if job.total else {})),
-                 button(say("cancel"), "cancel_job", to=kind)]  # fmt: skip
+        state = [running(job)]
     elif job is not None and job.result is not None:
         state.append(
             h("a", say("export_download"), href=f"/exports/{job.result}", download=job.result, class_="button")
@@ -69,9 +67,7 @@ def _encoder(desk: Desk, now: Snapshot, kind: EncoderKind, used: str) -> Markup:
     if not kind.usable:
         state = h("p", say("encoder_missing", needs=kind.needs))
     elif job is not None and not job.over:
-        text = say("fetching", name=name, done=job.done, total=job.total)
-        state = joined([h("p", text), h("progress", max=job.total or 1, value=job.done, aria_label=text),
-                        button(say("cancel"), "cancel_job", to=f"encoder {name}")])  # fmt: skip
+        state = running(job)
     elif name == used and now.encoder == name:
         state = h("p", h("strong", say("encoder_now")))
     elif kind.here() is False:
@@ -80,6 +76,26 @@ def _encoder(desk: Desk, now: Snapshot, kind: EncoderKind, used: str) -> Markup:
         state = button(say("encoder_use", name=name), "encoder", to=name)
     problem = job is not None and job.problem and h("p", job.problem, class_="problem", role="alert")
     return h("li", h("h3", name), h("p", kind.about, class_="quiet"), state, problem, data_key=name)
+
+
+def job_id(kind: str) -> str:
+    """The slot of a job's progress, which changes without the rest of the page."""
+    return f"job-{kind.replace(' ', '-')}"
+
+
+def progress(job: Job) -> Markup:
+    """What is in that slot."""
+    name, fetches = job.kind.removeprefix("encoder "), job.kind.startswith("encoder ")
+    known = {"max": job.total, "value": job.done} if job.total else {}
+    key = "fetching" if fetches else f"{job.kind}_working" if job.total else f"{job.kind}_starting"
+    text = say(key if key in TEXTS else "export_working", name=name, done=job.done, total=job.total)
+    return joined([h("span", text), h("progress", aria_label=text, **known),
+                   button(say("cancel"), "cancel_job", to=job.kind)])  # fmt: skip
+
+
+def running(job: Job) -> Markup:
+    """A job's progress, with a button that ends it."""
+    return h("div", progress(job), id=job_id(job.kind), class_="flow progress")
 
 
 def _commands(desk: Desk, now: Snapshot) -> Markup:

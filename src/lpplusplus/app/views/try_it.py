@@ -52,6 +52,7 @@ def _bar(label: str, chance: float) -> Markup:
     return h(
         "li",
         h("span", label, class_="name"),
-        h("span", h("span", style=f"width:{100 * chance:.1f}%"), class_="bar", aria_hidden="true"),
+        h("svg", h("rect", width=f"{100 * chance:.1f}", height=1), viewBox="0 0 100 1", preserveAspectRatio="none",
+          class_="bar", aria_hidden="true"),
         h("span", f"{percent(chance)} %", class_="number"),
-    )
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..html import address, button, h, joined, thumb
 from ..project import Photo
 from ..snapshot import Snapshot
 from ..texts import say
+from .export import running
 
 SIZE = 600
 MOST_CELLS = 60
@@ -40,7 +42,7 @@ def _map(desk: Desk, now: Snapshot) -> Markup:
     xy, kind = maps.points(desk, found)
     points = _points([where[path] for path in found.paths], xy, list(now.listing.classes))
     keys = [
-        h("li", h("span", class_="swatch", style=f"background:{colour(i)}"), label)
+        h("li", h("svg", h("rect", width=1, height=1, fill=colour(i)), viewBox="0 0 1 1", class_="swatch"), label)
         for i, label in enumerate(now.listing.classes)
     ]
     about = f"{say('map_about')} {say(f'map_{kind}')}"
@@ -60,10 +62,7 @@ def _other(desk: Desk, kind: str) -> Markup:
     """A button for the other kind of map, or progress while it is drawn."""
     job = desk.jobs.get(maps.JOB)
     if job is not None and not job.over:
-        text = say("map_drawing", done=job.done, total=job.total) if job.total else say("map_starting")
-        known = {"max": job.total, "value": job.done} if job.total else {}
-        return h("div", h("span", text), h("progress", aria_label=text, **known),
-                 button(say("cancel"), "cancel_job", to=maps.JOB), class_="flow progress")  # fmt: skip
+        return running(job)
     other = "PCA" if kind == "UMAP" else "UMAP"
     problem = job is not None and job.problem and h("p", job.problem, class_="problem", role="alert")
     return h("div", button(say("map_draw", kind=other), "map", to=other), problem, class_="flow wrapped")
@@ -117,9 +116,9 @@ def _number(count: int, truth: str, answer: str, most: int, place: Place) -> Mar
     kind = "right" if truth == answer else "wrong"
     pressed: dict[str, Any] = {"aria-pressed": "true"} if place.cell == (truth, answer) else {}
     told = say("matrix_cell", count=count, truth=truth, answer=answer)
-    shade = f"--share:{0.15 + 0.55 * count / most:.2f}"
+    shade = f"{kind} share-{math.ceil(8 * count / most)}"
     return h("td", h("button", str(count), type="button", data_do="cell", data_truth=truth, data_answer=answer,
-                     aria_label=told, title=told, style=shade, class_=kind, **pressed))  # fmt: skip
+                     aria_label=told, title=told, class_=shade, **pressed))  # fmt: skip
 
 
 def _cell(now: Snapshot, place: Place) -> Markup | None:
