@@ -72,7 +72,7 @@ class Table:
 
 def place(one: Score) -> Place:
     """Data set and encoder."""
-    return one.dataset, one.backbone
+    return one.dataset, one.encoder
 
 
 def verdict(found: Sequence[tuple[Difference | None, float]]) -> str:

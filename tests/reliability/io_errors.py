@@ -66,10 +66,10 @@ def build(folder):
 
 PLAN = """
 datasets = ["made"]
-backbones = ["one"]
+encoders = ["one"]
 methods = ["Zero-shot", "Tip-Adapter"]
 shots = [1]
-tasks = {tasks}
+draws = {tasks}
 
 [dataset.made]
 folder = "made"

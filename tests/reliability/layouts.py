@@ -17,11 +17,10 @@ from lpplusplus.app.project import Project, ProjectError
 from lpplusplus.bench import report
 from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.datasets import DatasetError, OverlapError
+from lpplusplus.bench.datasets.description import Description
 from lpplusplus.bench.datasets.features import read_feature_file
 from lpplusplus.bench.datasets.readers import split_json
-from lpplusplus.bench.datasets.readers.base import Description
-from lpplusplus.bench.draws import DrawError
-from lpplusplus.bench.public_draws import public_draw
+from lpplusplus.bench.draws import DrawError, public_draw
 from lpplusplus.bench.results import Results, ResultsError, Row
 from lpplusplus.encoders.pixels.decoding import DEFAULT_LIMITS, ImageError
 from lpplusplus.images.embeddings import Embeddings, Origin

@@ -239,10 +239,10 @@ def _pictures(folder):
 PLAN = """
 name = "birds"
 datasets = ["eurosat", "photos"]
-backbones = ["open_clip:RN50/openai", "embedded"]
+encoders = ["open_clip:RN50/openai", "embedded"]
 methods = ["feature-level", "my probe", "ZeroShot"]
 shots = [1, 2, 16]
-tasks = 3
+draws = 3
 validation = "coop"
 shortage = "repeat"
 generator = "whurs19-table"
@@ -266,7 +266,7 @@ rename = { a = "b" }
 """
 SMALL_PLAN = """
 datasets = ["made"]
-backbones = ["one"]
+encoders = ["one"]
 methods = ["Zero-shot"]
 
 [dataset.made]
@@ -278,7 +278,7 @@ files = { one = "one.npz", two = "two.npz" }
 
 def _read_plan(path):
     plan = read_plan(path)
-    if plan.tasks * len(plan.shots) < 1000:
+    if plan.draws * len(plan.shots) < 1000:
         assert sum(1 for _ in plan.all_cells()) == len(plan)
 
 

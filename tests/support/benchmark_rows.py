@@ -27,13 +27,13 @@ def curve(rng, rate, updates=60):
     }
 
 
-def row(dataset, method, shots, seed, rng, backbone="RN50/openai", parameters=None, level=None):
+def row(dataset, method, shots, seed, rng, encoder="RN50/openai", parameters=None, level=None):
     """A success."""
     known = published(method, dataset, shots) if level is None else None
     mean = level if level is not None else known.mean if known else 55 + 6 * np.log2(shots)
     rate = (parameters or {}).get("learning_rate", 7.0 * SPEED.get(method, 1.0))
     return Row(
-        Cell(dataset, backbone, method, shots, seed, "LPPlusPlus", parameters or {}, True, PROTOCOL),
+        Cell(dataset, encoder, method, shots, seed, "LPPlusPlus", parameters or {}, True, PROTOCOL),
         "ok",
         accuracy=float(np.clip((mean + rng.normal(0, 1.2)) / 100, 0, 1)),
         calibration_error=float(rng.uniform(0.02, 0.08)),
@@ -81,8 +81,8 @@ def sweep(dataset="EuroSAT", tasks=5, seed=1):
     return rows
 
 
-def failure(dataset, method, shots, seed, backbone="RN50/openai"):
+def failure(dataset, method, shots, seed, encoder="RN50/openai"):
     """A cell that failed."""
     text = 'Traceback (most recent call last):\n  File "<x>", line 1\nValueError: <b>no & $good_ ``` value'
-    cell = Cell(dataset, backbone, method, shots, seed, "LPPlusPlus", {}, True, PROTOCOL)
+    cell = Cell(dataset, encoder, method, shots, seed, "LPPlusPlus", {}, True, PROTOCOL)
     return Row(cell, "failed", traceback=text, versions=VERSIONS, finished=1.7e9)

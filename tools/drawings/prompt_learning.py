@@ -18,7 +18,7 @@ PLAN = Path(__file__).parents[2] / "docs" / "plans" / "prompt-learning.toml"
 def main(folder: Path) -> None:
     """Run what is missing."""
     plan = read_plan(PLAN)
-    loader = DatasetLoader(None, folder / "features", encoders={plan.backbones[0]: as_open_clip()})
+    loader = DatasetLoader(None, folder / "features", encoders={plan.encoders[0]: as_open_clip()})
     run_plan(plan, Results(folder), loader, n_jobs=1, progress=lambda *told: print(*told, file=sys.stderr))
 
 

@@ -1,10 +1,17 @@
 """A cell of the benchmark: a complete description of one method on one task."""
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .._core.files import canonical_json
+from ..encoders import Encoder
+from ..images.embeddings import Embeddings
+from .draws import Draw
 
 
 @dataclass(frozen=True)
@@ -15,7 +22,7 @@ class Cell:
     ----------
     dataset
         Name of the data set.
-    backbone
+    encoder
         The encoder's spec, or the name of its features in a feature file.
     method
         Its name in the plan; tables have a row for each name.
@@ -33,7 +40,7 @@ class Cell:
     """
 
     dataset: str
-    backbone: str
+    encoder: str
     method: str
     shots: int
     seed: int
@@ -45,4 +52,51 @@ class Cell:
     @property
     def key(self) -> str:
         """SHA-256 of all fields: what the results file calls this cell."""
-        return hashlib.sha256(canonical_json(asdict(self)).encode()).hexdigest()
+        return hashlib.sha256(canonical_json(self.as_dict()).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by their names in files, which call the encoder a backbone."""
+        return {"backbone" if name == "encoder" else name: value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> "Cell":
+        """A cell from what `as_dict` returned."""
+        return cls(**{"encoder" if name == "backbone" else name: value for name, value in saved.items()})
+
+
+@dataclass(frozen=True)
+class EmbeddedDataset:
+    """The embeddings of all images that some tasks need.
+
+    Attributes
+    ----------
+    parts
+        Embeddings by split, with `classes`, `names` and `text`. `labels` are positions in `classes`; `positions` are
+        those of the images in their split, ascending.
+    encode_seconds
+        Time for embedding the images; None if features came from a file.
+    columns
+        For a shift, such as ImageNet-A: positions of its classes among its parent's. Every task is then tested on all
+        images of `parts["test"]`, which are the shift's; the other parts are the parent's.
+    encoder
+        Encoder for prompt learners; None to open it by its name in the cell.
+    """
+
+    parts: Mapping[str, Embeddings]
+    encode_seconds: float | None = None
+    columns: NDArray[np.intp] | None = None
+    encoder: Encoder | None = None
+
+    def task(self, draw: Draw) -> dict[str, Embeddings]:
+        """The images of a draw: "support", "test" and, if there are any, "validation"."""
+        found = {}
+        for purpose, source in draw.sources.items():
+            if purpose == "test" and self.columns is not None:
+                found[purpose] = self.parts["test"]
+            elif source != "none":
+                part, wanted = self.parts["train" if source == "pool" else source], getattr(draw, purpose)
+                assert part.positions is not None
+                rows = np.searchsorted(part.positions, wanted)
+                assert np.array_equal(part.positions[rows], wanted)
+                found[purpose] = part.subset(rows)
+        return found

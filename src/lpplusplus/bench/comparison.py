@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from .._core.base import FewShotClassifier
 from .._core.registry import method
 from ..images.embeddings import Embeddings
-from .cell import Cell
-from .data import EmbeddedDataset
+from .cell import Cell, EmbeddedDataset
 from .draw_task import draw_task
 from .draws import Draw, Validation
 from .estimators import source_digest

@@ -2,30 +2,27 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import atomic_write
-from ..encoders import Encoder, open_encoder
+from ..encoders import Encoder, EncoderError, open_encoder
 from ..encoders.class_text import class_texts
 from ..images.embedder import embed
 from ..images.embeddings import Embeddings
-from .data import EmbeddedDataset
+from .cell import EmbeddedDataset
 from .datasets import DatasetError, ImageSplits, OverlapError, Splits, catalog, find
-from .datasets.catalog import with_parents
-from .datasets.demo import DEMO, demo_splits
+from .datasets.catalog import DEMO, demo_splits, with_parents
 from .datasets.features import FeatureSplits
 from .datasets.leaks import check_rows
 from .draw_task import draw_from
-from .draws import TWO_STAGE, Draw, DrawError, read_draws
-from .places_encoder import PlacesEncoder
+from .draws import TWO_STAGE, Draw, DrawError, public_draw, read_draws
 from .plan import Plan
-from .public_draws import public_draw
 
 Tell: TypeAlias = Callable[[str], None]
 Draws: TypeAlias = dict[tuple[int, int], Draw]
@@ -145,23 +142,23 @@ class DatasetLoader:
 
 def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Draws:
     """All tasks of a plan: drawn, or from a file, which is checked against these images."""
-    tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.tasks + 1)]
+    tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.draws + 1)]
     if plan.generator == TWO_STAGE:
         if not isinstance(data, ImageSplits) or root is None or not folder:
             raise DrawError(f"{data.name}: the splits of {TWO_STAGE} name files of images, which it does not have.")
         chosen: Any = plan.validation
         return {(n, seed): public_draw(data, root, folder, shots=n, seed=seed, validation=chosen) for n, seed in tasks}
-    if not plan.draws:
+    if not plan.draws_file:
         policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
         return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in tasks}
     found: Draws = {}
-    for draw in read_draws(plan.draws):
+    for draw in read_draws(plan.draws_file):
         if draw.dataset == data.name:
             draw.check(data)
             if (draw.shots, draw.seed) in found:
                 raise DrawError(
-                    f"{plan.draws} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: export "
-                    f"them from the results of one protocol."
+                    f"{plan.draws_file} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: "
+                    f"export them from the results of one protocol."
                 )
             found[draw.shots, draw.seed] = draw
     for shots, seed in tasks:
@@ -204,3 +201,35 @@ def _encode_seconds(folder: Path, measured: float | None) -> float | None:
     with atomic_write(note) as file:
         file.write(json.dumps({"seconds": before + measured}).encode())
     return float(before + measured)
+
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class PlacesEncoder(Encoder):
+    """An open_clip encoder that gives an image and its places in one row, as a feature store can hold them."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        from PIL import Image
+
+        if not hasattr(encoder, "encode_places"):
+            raise EncoderError(
+                f"PLOT needs the places of an image, which {encoder.spec} does not give: use open_clip:…."
+            )
+        self.encoder = encoder
+        self.spec, self.preprocessing, self.batch_size = encoder.spec, encoder.preprocessing, encoder.batch_size
+        self.fingerprint = f"{encoder.fingerprint}-tokens"
+        blank = self.prepare(Image.new("RGB", (64, 64)))
+        self.shape: tuple[int, int] = encoder.encode_places([blank]).shape[1:]
+        self.dim = self.shape[0] * self.shape[1]
+
+    def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> Any:
+        return self.encoder.prepare(image, rng)
+
+    def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        places: NDArray[np.float32] = self.encoder.encode_places(batch)
+        return places.reshape(len(batch), self.dim)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.encoder.encode_texts(texts)

@@ -4,17 +4,17 @@ All keys, with an example:
 
     name = "birds"
     datasets = ["eurosat", "photos"]            # names of the catalog, or of [dataset.NAME] tables below
-    backbones = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
+    encoders = ["open_clip:RN50/openai"]       # encoders; for published features, names in their `files`
     methods = ["feature-level", "my probe"]     # names, groups, or [[method]] entries below; with ", no validation"
                                                 # behind a name or a group, it gets no validation images
     shots = [1, 2, 4, 8, 16]
-    tasks = 10                                  # seeds 1 … 10
+    draws = 10                                  # draws of the images, with seeds 1 … 10
     validation = "paper"                        # S images per class; "coop" for min(S, 4), "none"
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
-    generator = "lpplusplus-1"                  # how tasks are drawn; "2sfs": read, see `public_draws`
+    generator = "lpplusplus-1"                  # how images are drawn; "2sfs": read, see `public_draw`
     views = 0                                   # random crops per training image; 0 for the centre crop
     duplicates = "refuse"                       # copies of an image in two splits: "refuse" or "allow"
-    draws = "draws.json"                        # tasks from a file of `lpp bench draws`
+    draws_file = "draws.json"                   # draws from a file of `lpp bench draws`
 
     [[method]]
     name = "my probe"
@@ -80,44 +80,44 @@ class Plan:
 
     name: str
     datasets: tuple[str, ...]
-    backbones: tuple[str, ...]
+    encoders: tuple[str, ...]
     methods: tuple[Method, ...]
     shots: tuple[int, ...]
-    tasks: int
+    draws: int
     validation: str = "paper"
     shortage: str = "fewer"
     generator: str = GENERATOR
     views: int = 0
     duplicates: str = "refuse"
-    draws: str = ""
+    draws_file: str = ""
     declared: Mapping[str, Entry] = field(default_factory=dict)
     """Data sets that the plan itself, or a user's catalog, describes."""
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """How tasks are drawn. Newer keys are left out if they have their defaults, so that old cells stay the same."""
+        """How images are drawn. Newer keys with their defaults are left out, so that old cells stay the same."""
         keys = ("validation", "shortage", "generator", "views")
         found: dict[str, Any] = {key: getattr(self, key) for key in keys}
-        if self.draws:
-            found["draws"] = hashlib.sha256(Path(self.draws).read_bytes()).hexdigest()
+        if self.draws_file:
+            found["draws"] = hashlib.sha256(Path(self.draws_file).read_bytes()).hexdigest()
         if self.duplicates != "refuse":
             found["duplicates"] = self.duplicates
         return found
 
     def cells(self, dataset: str, encoder: str) -> Iterator[Cell]:
-        """All cells of one data set and encoder, task by task, so that tables fill evenly."""
+        """All cells of one data set and encoder, draw by draw, so that tables fill evenly."""
         protocol = self.protocol
         if dataset in self.declared:
             # With other templates, prompt or reader it is another data set, even under the same name.
             protocol["data"] = self.declared[dataset].digest
-        for seed, shots, method in product(range(1, self.tasks + 1), self.shots, self.methods):
+        for seed, shots, method in product(range(1, self.draws + 1), self.shots, self.methods):
             validation = method.validation and self.validation != "none"
             yield Cell(dataset, encoder, method.name, shots, seed, method.estimator, dict(method.parameters),
                        validation, protocol)  # fmt: skip
 
     def all_cells(self) -> Iterator[Cell]:
         """The cells of every data set and encoder."""
-        for dataset, encoder in product(self.datasets, self.backbones):
+        for dataset, encoder in product(self.datasets, self.encoders):
             yield from self.cells(dataset, encoder)
 
     def with_catalogs(self, files: Iterable[str | os.PathLike[str]]) -> Plan:
@@ -127,7 +127,7 @@ class Plan:
         return replace(self, declared=theirs | dict(self.declared))
 
     def __len__(self) -> int:
-        return len(self.datasets) * len(self.backbones) * len(self.methods) * len(self.shots) * self.tasks
+        return len(self.datasets) * len(self.encoders) * len(self.methods) * len(self.shots) * self.draws
 
 
 def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
@@ -135,8 +135,8 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
 
     Examples
     --------
-    >>> plan = read_plan("demo", tasks=2)
-    >>> plan.tasks, plan.shots
+    >>> plan = read_plan("demo", draws=2)
+    >>> plan.draws, plan.shots
     (2, (1, 2, 4, 8, 16))
     """
     shipped = resources.files(__package__) / "plans" / f"{os.fspath(path)}.toml"
@@ -154,7 +154,7 @@ def read_plan(path: str | os.PathLike[str], **changes: Any) -> Plan:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PlanError(f"{os.fspath(path)} is not TOML: {error}.") from error
-    return parse_plan(content | changes, os.fspath(path))
+    return parse_plan(_renamed(content) | _renamed(changes), os.fspath(path))
 
 
 def shipped_plans() -> list[str]:
@@ -165,6 +165,7 @@ def shipped_plans() -> list[str]:
 
 def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     """Check the content of a plan's file; `where` is the file."""
+    content = _renamed(content)
     known = {one.name for one in fields(Plan)} - {"declared"} | {"dataset", "method"}
     unknown = sorted(set(content) - known)
     if unknown:
@@ -177,22 +178,30 @@ def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     plan = Plan(
         name=str(content.get("name", Path(where).stem)),
         datasets=keys.words("datasets", tuple(own)),
-        backbones=keys.words("backbones"),
+        encoders=keys.words("encoders"),
         methods=_methods(keys),
         shots=keys.numbers("shots", (1, 2, 4, 8, 16)),
-        tasks=keys.number("tasks", 10, 1),
+        draws=keys.number("draws", 10, 1),
         validation=keys.choice("validation", WORDS["validation_policy"]),
         shortage=keys.choice("shortage", WORDS["shortage_policy"]),
         generator=keys.choice("generator", WORDS["generator"]),
         views=keys.number("views", 0, 0),
         duplicates=keys.choice("duplicates", ("refuse", "allow")),
-        draws=_draws(content, where),
+        draws_file=_draws_file(content, where),
         declared=own,
     )
-    for key in ("datasets", "backbones", "methods"):
+    for key in ("datasets", "encoders", "methods"):
         if not getattr(plan, key):
             raise PlanError(f"{where}: {key} is empty: name at least one.")
     return plan
+
+
+def _renamed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content with the keys of today: plans said `backbones` and `tasks`, and `draws` was the file of draws."""
+    old = {"backbones": "encoders", "tasks": "draws"}
+    if isinstance(content.get("draws"), str):
+        old["draws"] = "draws_file"
+    return {old.get(key, key): value for key, value in content.items()}
 
 
 class _Keys:
@@ -231,13 +240,13 @@ def _is_whole(value: Any, low: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
-def _draws(content: Mapping[str, Any], where: str) -> str:
+def _draws_file(content: Mapping[str, Any], where: str) -> str:
     """Path of the file of draws, relative to the plan's file."""
-    if "draws" not in content:
+    if "draws_file" not in content:
         return ""
-    path = Path(where).parent / str(content["draws"])
+    path = Path(where).parent / str(content["draws_file"])
     if not path.is_file():
-        raise PlanError(f"{where}: draws={content['draws']!r}: there is no file {path}.")
+        raise PlanError(f"{where}: draws_file={content['draws_file']!r}: there is no file {path}.")
     return str(path)
 
 

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -129,7 +129,7 @@ class Results:
         """A row as it was written; one that another program has changed is refused."""
         try:
             content = json.loads(text)
-            cell = Cell(**content.pop("cell"))
+            cell = Cell.from_dict(content.pop("cell"))
             row = Row(cell, **{name: value for name, value in content.items() if name in _TYPES[Row]})
             for part in (cell, row):
                 for name, kind in _TYPES[type(part)].items():
@@ -157,7 +157,7 @@ class Results:
             database.execute("BEGIN IMMEDIATE")
             database.executemany(
                 "INSERT OR IGNORE INTO results VALUES (?, ?, ?)",
-                [(row.cell.key, row.status, canonical_json(asdict(row))) for row in rows],
+                [(row.cell.key, row.status, canonical_json(vars(row) | {"cell": row.cell.as_dict()})) for row in rows],
             )
             self._give_up(database, (row.cell for row in rows))
 

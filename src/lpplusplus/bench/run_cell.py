@@ -20,14 +20,11 @@ from ..encoders import Encoder, open_encoder
 from ..images.embeddings import Embeddings
 from ..images.evaluation import evaluate
 from ..methods.training.data import require_torch
-from .cell import Cell
-from .data import EmbeddedDataset
+from .cell import Cell, EmbeddedDataset
 from .draws import Draw
-from .estimators import DIGITS, find, make
-from .foreign import accepted, chances
-from .memory import PeakMemory
+from .estimators import DIGITS, accepted, chances, find, make
+from .measuring import PeakMemory, time_limit
 from .results import NOT_RECORDED, Row
-from .time_limit import time_limit
 
 CODE = "code of lpplusplus"
 """Key in `versions`, and so in a row, of the digest of our methods' code."""
@@ -62,7 +59,7 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
     held = task.get("validation") if cell.validation else None
     ours, black_box = isinstance(model, FewShotClassifier), getattr(model, "black_box", True)
     if not black_box and isinstance(model.encoder, str):
-        model.set_params(encoder=data.encoder or _opened(cell.backbone), class_names=support.names)
+        model.set_params(encoder=data.encoder or _opened(cell.encoder), class_names=support.names)
     classes = np.array(support.classes)
     offered = {"text": support.text, "classes": classes.tolist()}
     if held is not None:
@@ -154,7 +151,7 @@ def _warm_up_torch(method: str) -> None:
 def build(cell: Cell) -> BaseEstimator:
     """The estimator of a cell, seeded with the task's seed."""
     try:
-        model = make(cell.estimator, cell.parameters, cell.backbone)
+        model = make(cell.estimator, cell.parameters, cell.encoder)
     except ValueError as error:
         raise ValueError(f"method {cell.method!r}: {error}") from error
     return seeded(model, cell.seed, given=cell.parameters)

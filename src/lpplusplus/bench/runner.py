@@ -13,8 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .cell import Cell
-from .data import EmbeddedDataset
+from .cell import Cell, EmbeddedDataset
 from .draws import Draw
 from .estimators import find
 from .loader import DatasetLoader, Draws
@@ -112,7 +111,7 @@ def run_plan(
 
     with _heartbeat(results):
         for dataset in plan.datasets:
-            for encoder in plan.backbones:
+            for encoder in plan.encoders:
                 cells = list(plan.cells(dataset, encoder))
                 solved = results.done(cells)
                 summary.already += len(solved)
@@ -155,7 +154,7 @@ def _load(
 ) -> tuple[EmbeddedDataset, Draws] | str:
     """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be loaded."""
     try:
-        data, draws = loader.load(plan, missing[0].dataset, missing[0].backbone, tell, places=places)
+        data, draws = loader.load(plan, missing[0].dataset, missing[0].encoder, tell, places=places)
     except Exception:
         return traceback.format_exc()
     for task in {(cell.shots, cell.seed) for cell in missing}:

@@ -100,7 +100,11 @@ def is_benchmark_report(path: Path) -> bool:
         about = _json(path)
         return isinstance(about, dict) and {"format", "summary", "reading", "cells", "tables", "protocol"} <= {*about}
     if kind == ".csv":
-        columns = (b"Method,", b"Cycle,", b"Data set,") if path.parent.name == "tables" else b"dataset,backbone,method,"
+        columns = (
+            (b"Method,", b"Cycle,", b"Data set,")
+            if path.parent.name == "tables"
+            else (b"dataset,encoder,method,", b"dataset,backbone,method,")
+        )
         return _begin(path, 100).startswith(columns)
     begin = _begin(path, 2000)
     return kind in _BENCHMARKS and begin.startswith(_BENCHMARKS[kind]) and b"<dc:creator>" not in begin

@@ -5,8 +5,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from ..bench.cell import Cell
-from ..bench.data import EmbeddedDataset
+from ..bench.cell import Cell, EmbeddedDataset
 from ..bench.results import Row
 from ..bench.run_cell import run_cell, versions
 from ..bench.runner import CellJob

@@ -17,7 +17,7 @@ from lpplusplus.bench.results import FILE, Results, ResultsError, Row
 
 
 def cell(seed=1, **changes):
-    return Cell(**{"dataset": "birds", "backbone": "rn50", "method": "LP++", "shots": 4, "seed": seed,
+    return Cell(**{"dataset": "birds", "encoder": "rn50", "method": "LP++", "shots": 4, "seed": seed,
                    "estimator": "LPPlusPlus"} | changes)  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def changing(folder):
 
 def test_a_cell_is_known_by_all_of_its_content():
     changes = [
-        {"dataset": "x"}, {"backbone": "x"}, {"method": "x"}, {"shots": 1}, {"seed": 2}, {"estimator": "ZeroShot"},
+        {"dataset": "x"}, {"encoder": "x"}, {"method": "x"}, {"shots": 1}, {"seed": 2}, {"estimator": "ZeroShot"},
         {"parameters": {"updates": 0}}, {"validation": False}, {"protocol": {"views": 1}},
     ]  # fmt: skip
     keys = {cell(**change).key for change in [{}, *changes]}

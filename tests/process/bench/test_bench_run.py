@@ -17,11 +17,10 @@ import lpplusplus
 from bench_trees import PAPER, SHIFTS, Trees
 from lpplusplus.bench import run_cell as cells
 from lpplusplus.bench import runner
-from lpplusplus.bench.cell import Cell
-from lpplusplus.bench.data import EmbeddedDataset
+from lpplusplus.bench.cell import Cell, EmbeddedDataset
 from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.bench.loader import DatasetLoader
-from lpplusplus.bench.memory import PeakMemory
+from lpplusplus.bench.measuring import PeakMemory
 from lpplusplus.bench.plan import parse_plan, read_plan
 from lpplusplus.bench.report.statistics import distinct, plan_name, rate_of
 from lpplusplus.bench.results import Results
@@ -37,10 +36,10 @@ else:
 
 PLAN = """
 datasets = ["made"]
-backbones = ["one", "two"]
+encoders = ["one", "two"]
 methods = ["Zero-shot", "Tip-Adapter", "LP++ (paper)", "LP++ (default)"]
 shots = [1, 2]
-tasks = 3
+draws = 3
 
 [dataset.made]
 folder = "made"
@@ -114,7 +113,7 @@ def test_accuracies_are_those_of_the_saved_draws(root, finished):
     results, _ = finished
     draws = results.draws()
     for row in results.rows()[::5]:
-        with np.load(root / "made" / f"{row.cell.backbone}.npz") as file:
+        with np.load(root / "made" / f"{row.cell.encoder}.npz") as file:
             X, y, T = file["images"], file["labels"], file["text"]
         draw = draws[row.draw]
         support, held, test = (np.array(draw[part]) for part in ("support", "validation", "test"))
@@ -133,7 +132,7 @@ def test_all_methods_see_the_same_task_and_seeds_differ(finished):
     results, _ = finished
     drawn = {}
     for row in results.rows():
-        drawn.setdefault((row.cell.backbone, row.cell.shots, row.cell.seed), set()).add(row.draw)
+        drawn.setdefault((row.cell.encoder, row.cell.shots, row.cell.seed), set()).add(row.draw)
     assert all(len(hashes) == 1 for hashes in drawn.values())
     supports = {json.dumps(draw["support"]) for draw in results.draws().values() if draw["shots"] == 2}
     assert len(supports) >= 3
@@ -146,7 +145,7 @@ def test_a_second_run_does_nothing_and_more_tasks_only_what_is_new(root, finishe
     assert (again.run, again.already) == (0, 48)
     assert again.overhead is None
     folder = Results(tmp_path / "more")
-    first = run_plan(read_plan(root / "plan.toml", tasks=1), folder, loader, n_jobs=1)
+    first = run_plan(read_plan(root / "plan.toml", draws=1), folder, loader, n_jobs=1)
     second = run_plan(plan, folder, loader, n_jobs=1)
     assert (first.run, second.already, second.run) == (16, 16, 32)
     assert outcomes(folder) == outcomes(results)
@@ -245,7 +244,7 @@ def test_a_number_stands_for_the_same_settings_everywhere():
 def test_a_cell_that_diverges_fails_and_the_rest_goes_on(root, tmp_path):
     wild = {"name": "wild", "estimator": "ClipAdapter", "parameters": {"learning_rate": 1e30, "epochs": 5},
             "validation": False}  # fmt: skip
-    plan = parse_plan(tomllib.loads(PLAN) | {"methods": ["wild", "Zero-shot"], "method": [wild], "tasks": 1}, "p.toml")
+    plan = parse_plan(tomllib.loads(PLAN) | {"methods": ["wild", "Zero-shot"], "method": [wild], "draws": 1}, "p.toml")
     results = Results(tmp_path)
     summary = run_plan(plan, results, DatasetLoader(root, tmp_path / "f"), n_jobs=1)
     assert (summary.run, summary.failed) == (8, 4)
@@ -283,8 +282,8 @@ def test_a_shift_of_ones_own(tmp_path):
     (tmp_path / "birds" / "classnames.txt").write_text("".join(f"{k} {v}\n" for k, v in names.items()))
     plan = parse_plan(
         {
-            "datasets": ["birds", "birds_away"], "backbones": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
-            "tasks": 1,
+            "datasets": ["birds", "birds_away"], "encoders": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
+            "draws": 1,
             "dataset": {
                 "birds": {"folder": "birds", "reader": "imagenet", "train": "train", "test": "val",
                           "templates": ["a photo of a {}."]},
@@ -303,7 +302,7 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(root, tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(
         PLAN.replace('methods = ["Zero-shot", "Tip-Adapter", "LP++ (paper)", "LP++ (default)"]',
-                     'methods = ["broken", "Zero-shot"]').replace("tasks = 3", "tasks = 1")
+                     'methods = ["broken", "Zero-shot"]').replace("draws = 3", "draws = 1")
         + '[[method]]\nname = "broken"\nestimator = "LPPlusPlus"\nparameters = { updates = -1 }\n'
     )  # fmt: skip
     results = Results(tmp_path / "results")
@@ -317,8 +316,8 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(root, tmp_path):
 
 
 def test_a_missing_data_set_fails_its_own_cells_only(root, tmp_path):
-    plan = parse_plan({"datasets": ["dtd", "made"], "backbones": ["one"], "methods": ["Zero-shot"], "shots": [1],
-                       "tasks": 1, "dataset": {"made": {"folder": "made", "reader": "feature-file",
+    plan = parse_plan({"datasets": ["dtd", "made"], "encoders": ["one"], "methods": ["Zero-shot"], "shots": [1],
+                       "draws": 1, "dataset": {"made": {"folder": "made", "reader": "feature-file",
                                                         "files": {"one": "one.npz"}}}}, "plan.toml")  # fmt: skip
     results = Results(tmp_path)
     summary = run_plan(plan, results, DatasetLoader(root, tmp_path / "features"), n_jobs=1)
@@ -376,7 +375,7 @@ def test_a_method_never_sees_a_test_image(root, tmp_path, monkeypatch):
 def test_demo_pictures_to_rows(tmp_path):
     """Images, features, methods: the package's own data set with its own encoder, each picture embedded once."""
     pytest.importorskip("onnxruntime")
-    plan = read_plan("demo", tasks=1, shots=[1], methods=["Zero-shot", "LP++ (default)"])
+    plan = read_plan("demo", draws=1, shots=[1], methods=["Zero-shot", "LP++ (default)"])
     results, loader = Results(tmp_path), DatasetLoader(None, tmp_path / "features")
     summary = run_plan(plan, results, loader, n_jobs=1)
     assert summary.failed == 0, results.rows(failed=True)[0].traceback
@@ -398,7 +397,7 @@ def test_prompt_learners_run_on_image_data_sets(tmp_path):
     write_demo(tmp_path / "root" / "pictures", 6)
     plan = parse_plan(
         {
-            "datasets": ["pictures"], "backbones": [f"open_clip:lpp-tiny-vit/{weights}"], "shots": [1], "tasks": 1,
+            "datasets": ["pictures"], "encoders": [f"open_clip:lpp-tiny-vit/{weights}"], "shots": [1], "draws": 1,
             "method": [{"name": name, "estimator": name, "parameters": {"epochs": 2, "n_context": 2}}
                        for name in ("CoOp", "PLOT")],
             "dataset": {"pictures": {"folder": "pictures", "reader": "folder-per-class",
@@ -426,8 +425,8 @@ def test_every_data_set_from_images_to_a_report(tmp_path):
     sets = [*PAPER, *SHIFTS]
     for name in sets:
         trees.make(name)
-    plan = parse_plan({"datasets": sets, "backbones": ["drawings"], "methods": ["Zero-shot", "LP++ (default)"],
-                       "shots": [1, 2], "tasks": 2}, "plan.toml")  # fmt: skip
+    plan = parse_plan({"datasets": sets, "encoders": ["drawings"], "methods": ["Zero-shot", "LP++ (default)"],
+                       "shots": [1, 2], "draws": 2}, "plan.toml")  # fmt: skip
     results = Results(tmp_path / "results")
     summary = run_plan(plan, results, DatasetLoader(tmp_path / "root", tmp_path / "features"), n_jobs=1)
     failures = results.rows(failed=True)
@@ -453,8 +452,8 @@ def test_a_shift_is_answered_with_its_own_classes_only(tmp_path):
     trees = Trees(tmp_path / "root")
     for name in ("imagenet", "imagenet_a"):
         trees.make(name)
-    plan = parse_plan({"datasets": ["imagenet_a"], "backbones": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
-                       "tasks": 1}, "plan.toml")  # fmt: skip
+    plan = parse_plan({"datasets": ["imagenet_a"], "encoders": ["drawings"], "methods": ["Zero-shot"], "shots": [1],
+                       "draws": 1}, "plan.toml")  # fmt: skip
     data, draws = DatasetLoader(tmp_path / "root", tmp_path / "features").load(plan, "imagenet_a", "drawings")
     (cell,) = plan.cells("imagenet_a", "drawings")
     support, test = (data.task(draws[1, 1])[purpose] for purpose in ("support", "test"))
@@ -472,13 +471,13 @@ def test_draws_go_out_and_come_back(root, finished, tmp_path):
                            str(tmp_path / "draws.json")], capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     file = tmp_path / "plan.toml"
-    file.write_text(PLAN.replace('backbones = ["one", "two"]', 'draws = "draws.json"\nbackbones = ["one"]'))
+    file.write_text(PLAN.replace('encoders = ["one", "two"]', 'draws = "draws.json"\nencoders = ["one"]'))
     again = Results(tmp_path / "again")
     run_plan(read_plan(file), again, DatasetLoader(root, tmp_path / "features"), n_jobs=1)
     old = {
         (r.cell.method, r.cell.shots, r.cell.seed): (r.draw, r.accuracy)
         for r in results.rows()
-        if r.cell.backbone == "one"
+        if r.cell.encoder == "one"
     }
     new = {(r.cell.method, r.cell.shots, r.cell.seed): (r.draw, r.accuracy) for r in again.rows()}
     assert new == old

@@ -136,7 +136,7 @@ def test_a_benchmark_leaves_what_is_not_its_own(tmp_path):
         )
     assert "is not a list of tasks" in usage("bench", "draws", results, "-o", tmp_path / "draws.json")
     (tmp_path / "plan.toml").write_text(
-        'name = "d"\ndatasets = ["demo"]\nbackbones = ["drawings"]\nmethods = ["ZeroShot"]\n'
+        'name = "d"\ndatasets = ["demo"]\nencoders = ["drawings"]\nmethods = ["ZeroShot"]\n'
     )
     assert "is not a results folder's database" in usage(
         "bench", "run", tmp_path / "plan.toml", "-o", tmp_path / "mine"

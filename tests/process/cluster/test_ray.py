@@ -225,10 +225,10 @@ def too_much_is_refused(cluster, photos, tmp_path):
 PLAN = """
 name = "demo"
 datasets = ["demo"]
-backbones = ["drawings"]
+encoders = ["drawings"]
 methods = ["feature-level, no validation"]
 shots = [1, 2]
-tasks = 2
+draws = 2
 """
 MEASURED = ("accuracy", "calibration_error", "selection", "chosen", "support_images", "test_images", "draw", "curve")
 

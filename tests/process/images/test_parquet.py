@@ -89,9 +89,9 @@ def test_the_commands_read_it(tmp_path):
 PLAN = """
 name = "parquet"
 datasets = ["pets"]
-backbones = ["toy"]
+encoders = ["toy"]
 shots = [1]
-tasks = 1
+draws = 1
 methods = ["LP++ (default)", "Zero-shot"]
 [dataset.pets]
 reader = "feature-file"

@@ -24,8 +24,8 @@ def test_the_same_image_twice_is_refused_unless_allowed(tmp_path):
     classes = np.array(["ant", "bee", "cat", "dog", "eel"])
     np.savez(tmp_path / "one.npz", images=X, labels=y, text=T, classnames=classes)
     made = {"folder": ".", "reader": "feature-file", "files": {"one": "one.npz"}}
-    keys = {"datasets": ["made"], "backbones": ["one"], "methods": ["Zero-shot", "Tip-Adapter"], "shots": [1, 2],
-            "tasks": 1, "dataset": {"made": made}}  # fmt: skip
+    keys = {"datasets": ["made"], "encoders": ["one"], "methods": ["Zero-shot", "Tip-Adapter"], "shots": [1, 2],
+            "draws": 1, "dataset": {"made": made}}  # fmt: skip
     results = Results(tmp_path / "results")
     run_plan(parse_plan(keys, "plan.toml"), results, DatasetLoader(tmp_path, tmp_path / "features"), n_jobs=1)
     assert not results.rows()
@@ -39,7 +39,7 @@ def test_the_same_image_twice_is_refused_unless_allowed(tmp_path):
 
 def toy_data(root, cache, name, **keys):
     """A data set as a small encoder sees it, with a task that takes every image."""
-    plan = parse_plan({"datasets": [name], "backbones": ["toy"], "methods": ["Zero-shot"], "shots": [10], "tasks": 1,
+    plan = parse_plan({"datasets": [name], "encoders": ["toy"], "methods": ["Zero-shot"], "shots": [10], "draws": 1,
                        **keys}, "plan.toml")  # fmt: skip
     loader = DatasetLoader(root, cache, encoders={"toy": ToyEncoder(batch_size=1)})
     return loader.load(plan, name, "toy")[0]

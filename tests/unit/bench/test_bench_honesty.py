@@ -31,7 +31,7 @@ def root(tmp_path):
 
 def plan_of(**keys):
     made = {"folder": ".", "reader": "feature-file", "files": {"one": "made.npz"}}
-    return parse_plan({"datasets": ["made"], "backbones": ["one"], "shots": [2], "tasks": 1, "dataset": {"made": made},
+    return parse_plan({"datasets": ["made"], "encoders": ["one"], "shots": [2], "draws": 1, "dataset": {"made": made},
                        **keys}, "plan.toml")  # fmt: skip
 
 

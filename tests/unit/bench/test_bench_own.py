@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from lpplusplus import LPPlusPlus, TipAdapter, ZeroShot
 from lpplusplus.bench import compare, draw_tasks
-from lpplusplus.bench.foreign import accepted, chances
+from lpplusplus.bench.estimators import accepted, chances
 from lpplusplus.bench.loader import DatasetLoader
 from lpplusplus.bench.plan import PlanError, parse_plan, read_plan
 from lpplusplus.bench.results import Results
@@ -41,9 +41,9 @@ NUMBER = 3
 
 PLAN = """
 datasets = ["made"]
-backbones = ["one"]
+encoders = ["one"]
 shots = [2]
-tasks = 2
+draws = 2
 generator = "lpplusplus-1"
 
 [[method]]
@@ -148,7 +148,7 @@ def test_a_source_that_changes_under_way_is_not_run(folder):
 )
 def test_refused_when_the_plan_is_read(folder, estimator, parameters, message):
     entry = {"name": "x", "estimator": estimator, "parameters": parameters}
-    content = {"datasets": ["made"], "backbones": ["one"], "method": [entry]}
+    content = {"datasets": ["made"], "encoders": ["one"], "method": [entry]}
     with pytest.raises(PlanError, match=f"method 'x': .*{message}"):
         parse_plan(content, str(folder / "plan.toml"))
 

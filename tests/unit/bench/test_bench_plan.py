@@ -9,11 +9,11 @@ from lpplusplus.bench.plan import PlanError, parse_plan, read_plan, shipped_plan
 from lpplusplus.bench.run_cell import build
 
 DOCS = Path(__file__).parents[3] / "docs"
-SMALL = {"datasets": ["a"], "backbones": ["b"], "methods": ["Zero-shot"]}
+SMALL = {"datasets": ["a"], "encoders": ["b"], "methods": ["Zero-shot"]}
 
 
 def test_cells_are_the_whole_grid():
-    plan = parse_plan({**SMALL, "datasets": ["a", "c"], "shots": [1, 4], "tasks": 3,
+    plan = parse_plan({**SMALL, "datasets": ["a", "c"], "shots": [1, 4], "draws": 3,
                        "methods": ["Zero-shot", "LP++ (paper)"]}, "plan.toml")  # fmt: skip
     cells = [cell for dataset in plan.datasets for cell in plan.cells(dataset, "b")]
     assert len(cells) == len(plan) == 2 * 2 * 3 * 2
@@ -24,7 +24,7 @@ def test_cells_are_the_whole_grid():
 @pytest.mark.parametrize("plan", [*shipped_plans(), *sorted((DOCS / "plans").glob("*.toml"))], ids=str)
 def test_plans_of_the_package_and_of_the_docs_can_be_built(plan):
     plan = read_plan(plan)
-    for cell in plan.cells(plan.datasets[0], plan.backbones[0]):
+    for cell in plan.cells(plan.datasets[0], plan.encoders[0]):
         if cell.seed == 1 and cell.estimator not in ("CoOp", "PLOT", "KgCoOp", "ProGrad"):
             build(cell)._check_parameters()
 
@@ -69,12 +69,12 @@ def test_a_folder_named_like_a_plan_is_no_plan(tmp_path, monkeypatch):
 
 
 def test_numbers_of_shots_count_once():
-    assert len(parse_plan({**SMALL, "shots": [1, 1, 2], "tasks": 1}, "plan.toml")) == 2
+    assert len(parse_plan({**SMALL, "shots": [1, 1, 2], "draws": 1}, "plan.toml")) == 2
 
 
 def test_the_papers_plan():
     plan = read_plan("paper")
-    assert (len(plan.datasets), len(plan.methods), plan.shots, plan.tasks) == (11, 13, (1, 2, 4, 8, 16), 10)
+    assert (len(plan.datasets), len(plan.methods), plan.shots, plan.draws) == (11, 13, (1, 2, 4, 8, 16), 10)
 
 
 def test_groups_and_own_methods():
@@ -88,7 +88,7 @@ def test_groups_and_own_methods():
 
 
 def test_a_method_or_a_group_without_validation():
-    content = {"datasets": ["demo"], "backbones": ["embedded"], "methods": ["GDA", "GDA, no validation"]}
+    content = {"datasets": ["demo"], "encoders": ["embedded"], "methods": ["GDA", "GDA, no validation"]}
     plan = parse_plan(content, "plan.toml")
     assert [(one.name, one.estimator, one.validation) for one in plan.methods] == [
         ("GDA", "GDA", True),
@@ -126,11 +126,11 @@ def test_the_key_for_duplicates_changes_cells_only_where_it_allows_them():
         ({"shots": []}, "shots must be"),
         ({"shots": [0]}, "shots must be"),
         ({"shots": [True]}, "shots must be"),
-        ({"tasks": 0}, "tasks must be a whole number from 1"),
+        ({"draws": 0}, "draws must be a whole number from 1"),
         ({"methods": ["LP+++"]}, "no method 'LP\\+\\+\\+'"),
         ({"methods": []}, "methods is empty"),
         ({"datasets": [1]}, "datasets must be a list of names"),
-        ({"backbones": []}, "backbones is empty"),
+        ({"encoders": []}, "encoders is empty"),
         ({"validation": "test"}, "validation='test' must be one of"),
         ({"shortage": "guess"}, "shortage='guess'"),
         ({"duplicates": "ignore"}, "duplicates='ignore' must be one of refuse, allow"),
@@ -150,8 +150,8 @@ def test_files(tmp_path):
     file.write_text("shots = [1")
     with pytest.raises(PlanError, match="is not TOML"):
         read_plan(file)
-    file.write_text('datasets = ["a"]\nbackbones = ["b"]\nmethods = ["Zero-shot"]')
-    assert read_plan(file, tasks=2).tasks == 2
+    file.write_text('datasets = ["a"]\nencoders = ["b"]\nmethods = ["Zero-shot"]')
+    assert read_plan(file, draws=2).draws == 2
     assert read_plan(file).name == "plan"
 
 
@@ -170,11 +170,11 @@ def test_a_wrong_estimator_is_refused_when_the_plan_is_read(estimator, parameter
 
 def test_cells_have_the_keys_that_results_made_before_have():
     """Results files name cells by these digests: another digest, and a finished cell would run again."""
-    one = {"backbones": ["one"], "methods": ["Zero-shot"], "shots": [1], "tasks": 1}
+    one = {"encoders": ["one"], "methods": ["Zero-shot"], "shots": [1], "draws": 1}
     made = {"folder": "made", "reader": "feature-file", "files": {"one": "one.npz"}, "prompt": "a {}"}
     birds = {"folder": "birds", "reader": "folder-per-class", "templates": ["a photo of a {}.", "a {}."],
              "rename": {"a": "b"}, "title": "Birds", "counts": {"train": 3}, "url": "x"}  # fmt: skip
-    learned = {"backbones": ["embedded"], "methods": ["LP++ (paper)"]}
+    learned = {"encoders": ["embedded"], "methods": ["LP++ (paper)"]}
     plans = {
         "3b3f92cbaa8f7ed6": one | {"datasets": ["made"], "dataset": {"made": made}},
         "3b3c5bfd653d3a78": one | learned | {"dataset": {"birds": birds}, "duplicates": "allow"},
@@ -183,3 +183,11 @@ def test_cells_have_the_keys_that_results_made_before_have():
     for key, content in plans.items():
         (cell,) = parse_plan(content, "plan.toml").all_cells()
         assert cell.key.startswith(key)
+
+
+def test_plans_written_before_are_read():
+    """Then the keys were `backbones` and `tasks`, and `draws` was the file of draws."""
+    old = {"datasets": ["a"], "backbones": ["b"], "methods": ["Zero-shot"], "tasks": 3}
+    assert parse_plan(old, "plan.toml") == parse_plan({**SMALL, "draws": 3}, "plan.toml")
+    with pytest.raises(PlanError, match=r"draws_file='lost\.json': there is no file"):
+        parse_plan({**old, "draws": "lost.json"}, "plan.toml")

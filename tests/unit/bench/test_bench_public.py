@@ -8,10 +8,9 @@ import pytest
 from bench_trees import LISTED, Trees
 from lpplusplus.bench.datasets import DatasetError, catalog
 from lpplusplus.bench.draw_task import draw_task
-from lpplusplus.bench.draws import Draw, DrawError
+from lpplusplus.bench.draws import Draw, DrawError, public_draw
 from lpplusplus.bench.loader import DatasetLoader
 from lpplusplus.bench.plan import parse_plan
-from lpplusplus.bench.public_draws import public_draw
 from lpplusplus.bench.results import Results
 from lpplusplus.bench.runner import run_plan
 from tasks import small_task
@@ -81,8 +80,8 @@ def test_an_image_that_is_listed_twice(root):
 def test_a_plan_takes_them(root, tmp_path):
     for seed in (1, 2):
         lists(root, SET, 1, seed)
-    plan = parse_plan({"datasets": [SET], "backbones": ["toy"], "methods": ["Zero-shot", "LP++ (default)"],
-                       "shots": [1], "tasks": 2, "generator": "2sfs", "validation": "coop"}, "plan.toml")  # fmt: skip
+    plan = parse_plan({"datasets": [SET], "encoders": ["toy"], "methods": ["Zero-shot", "LP++ (default)"],
+                       "shots": [1], "draws": 2, "generator": "2sfs", "validation": "coop"}, "plan.toml")  # fmt: skip
     results = Results(tmp_path / "results")
     loader = DatasetLoader(root, tmp_path / "features", encoders={"toy": ToyEncoder()})
     summary = run_plan(plan, results, loader, n_jobs=1)
@@ -175,8 +174,8 @@ def test_features_of_clip_benchmark(cached, entry):
 
 
 def test_a_plan_on_features_without_text(cached, entry, tmp_path):
-    plan = parse_plan({"datasets": ["cached"], "backbones": ["ViT-B/32"], "methods": ["LP++ (default)", "Standard LP"],
-                       "shots": [2], "tasks": 1}, "plan.toml")  # fmt: skip
+    plan = parse_plan({"datasets": ["cached"], "encoders": ["ViT-B/32"], "methods": ["LP++ (default)", "Standard LP"],
+                       "shots": [2], "draws": 1}, "plan.toml")  # fmt: skip
     plan = plan.with_catalogs([cached.parents[1] / "mine.toml"])
     results = Results(tmp_path / "results")
     summary = run_plan(plan, results, DatasetLoader(cached.parents[1], tmp_path / "features"), n_jobs=1)

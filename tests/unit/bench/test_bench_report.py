@@ -18,9 +18,9 @@ from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.published import DATASETS, MAIN, errata, published, published_average
 from lpplusplus.bench.report import FORMATS, report, write_report
 from lpplusplus.bench.report.content import report_content
+from lpplusplus.bench.report.descent import rate_figure, recorded_step
+from lpplusplus.bench.report.drawing import method_styles
 from lpplusplus.bench.report.figures import make_figures
-from lpplusplus.bench.report.figures.descent import rate_figure, recorded_step
-from lpplusplus.bench.report.figures.drawing import method_styles
 from lpplusplus.bench.report.paired import difference
 from lpplusplus.bench.report.statistics import average, summarise
 from lpplusplus.bench.report.table import written
@@ -188,7 +188,7 @@ def test_rows_of_one_name_and_two_settings_are_not_mixed():
 
 
 def test_other_encoders_have_no_published_figure():
-    rows = comparison(("DTD",), ["LP++ (default)"], (1,), tasks=2, backbone="ViT-B-32/openai")
+    rows = comparison(("DTD",), ["LP++ (default)"], (1,), tasks=2, encoder="ViT-B-32/openai")
     assert not any("published" in column.name for column in make_tables(summarise(rows))[0].columns)
 
 

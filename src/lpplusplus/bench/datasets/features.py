@@ -14,8 +14,8 @@
     (n,) 0, 1, 2 or "train", "val", "test"; without it all images are one pool.
 
 Or an array for each split, `train` (or `pool`), `val` and `test`, with its labels in `train_labels` and so on. A folder
-of CLIP_benchmark's cache is read as such a file (`readers.clip_benchmark`), and so is a Parquet data set
-(`readers.parquet_folder`), or a folder with one for each split in `train`, `val` and `test`.
+of CLIP_benchmark's cache is read as such a file (`feature_folders`), and so is a Parquet data set
+(there, too), or a folder with one for each split in `train`, `val` and `test`.
 
 A safetensors file has `prompts` and `classnames` as JSON lists in its metadata. Nothing is unpickled.
 """
@@ -32,8 +32,7 @@ from ...encoders.class_text import display_name
 from ...images.embeddings import Embeddings
 from ...images.sources import SourceError
 from ...images.sources.arrays import check_finite_rows, load_arrays
-from .readers.clip_benchmark import load_folder
-from .readers.parquet_folder import load_parquet, splits_of
+from .feature_folders import load_folder, load_parquet, splits_of
 from .splits import PARTS, DatasetError, Splits
 
 AVERAGE = "average"

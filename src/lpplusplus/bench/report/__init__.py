@@ -27,7 +27,7 @@ def report(
 ) -> str:
     """The report as text. Only "html" has figures, which are inside.
 
-    "csv" is one long table: a line for each data set, backbone, method and number of shots. "json" has that and
+    "csv" is one long table: a line for each data set, encoder, method and number of shots. "json" has that and
     everything else. `planned` are the cells of the plan, if known: those that were never run are reported as missing.
     `against` names a method; tables of the paired differences of all others from it come first.
 

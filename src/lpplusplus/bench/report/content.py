@@ -7,7 +7,8 @@ from datetime import datetime, timezone
 
 from ..cell import Cell
 from ..results import NOT_RECORDED, UNSURE, Results, Row
-from .figures import Plot, make_figures
+from .drawing import Plot
+from .figures import make_figures
 from .paired import paired_tables
 from .statistics import Average, Score, average, distinct, in_order, in_shots, is_main, keys_of, summarise
 from .table import Column, Table, table_of
@@ -81,17 +82,17 @@ def _sentences(
 ) -> list[str]:
     if not scores:
         return ["There are no results yet."]
-    methods, sets, backbones = (keys_of(scores, name) for name in ("method", "dataset", "backbone"))
+    methods, sets, encoders = (keys_of(scores, name) for name in ("method", "dataset", "encoder"))
     shots = sorted({one.shots for one in scores})
     lacking = sum(len(one.missing) for one in scores)
     gaps = f"{lacking} missing, of which {len(failed)} failed" if lacking or failed else "none missing"
     sentences = [
-        f"{_count(methods, 'method')} on {_count(sets, 'data set')} ({_listed(sets)}) with {_listed(backbones)}, at "
+        f"{_count(methods, 'method')} on {_count(sets, 'data set')} ({_listed(sets)}) with {_listed(encoders)}, at "
         f"{_listed(shots)} shot{'s' * (shots != [1])}: {len(rows)} tasks done, {gaps}."
     ]
-    for backbone in backbones:
-        where = f" with {backbone}" if len(backbones) > 1 else ""
-        sentences += _best([one for one in averages if one.backbone == backbone], where)
+    for encoder in encoders:
+        where = f" with {encoder}" if len(encoders) > 1 else ""
+        sentences += _best([one for one in averages if one.encoder == encoder], where)
     finished = max((row.finished for row in [*rows, *failed]), default=0.0)
     if finished:
         moment = datetime.fromtimestamp(finished, timezone.utc)
@@ -186,7 +187,7 @@ def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _failure(row: Row) -> FailedCell:
     cell = row.cell
-    what = f"{cell.method} on {cell.dataset}, {cell.backbone}, {in_shots(cell.shots)}, task {cell.seed}"
+    what = f"{cell.method} on {cell.dataset}, {cell.encoder}, {in_shots(cell.shots)}, task {cell.seed}"
     lines = row.traceback.strip().splitlines()
     return FailedCell(what, lines[-1].strip() if lines else "no traceback was kept", row.traceback.strip())
 

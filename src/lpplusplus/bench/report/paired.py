@@ -53,7 +53,7 @@ def paired_tables(scores: Sequence[Score], against: str) -> list[Table]:
     if against not in keys_of(scores, "method"):
         raise ValueError(f"there are no results of {against!r}; methods with results: "
                          f"{', '.join(in_order(keys_of(scores, 'method')))}.")  # fmt: skip
-    tasks = list(dict.fromkeys((one.dataset, one.backbone) for one in scores))
+    tasks = list(dict.fromkeys((one.dataset, one.encoder) for one in scores))
     tables = [_overview(scores, tasks, against)] if len(tasks) > 1 else []
     tables += [_task_table(scores, task, against) for task in tasks]
     return [table for table in tables if table is not None]
@@ -64,11 +64,11 @@ def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
     variants: dict[tuple[str, str, str], set[str]] = {}
     for one in scores:
         if one.seeds:
-            variants.setdefault((one.dataset, one.backbone, plan_name(one.method)), set()).add(one.method)
+            variants.setdefault((one.dataset, one.encoder, plan_name(one.method)), set()).add(one.method)
     alone = {task: len(names) == 1 for task, names in variants.items()}
     return [
         replace(one, method=plan_name(one.method))
-        if alone.get((one.dataset, one.backbone, plan_name(one.method)))
+        if alone.get((one.dataset, one.encoder, plan_name(one.method)))
         else one
         for one in scores
         if one.seeds
@@ -76,7 +76,7 @@ def _named_as_planned(scores: Sequence[Score]) -> list[Score]:
 
 
 def _by_shots(scores: Sequence[Score], task: tuple[str, str], method: str) -> dict[int, Score]:
-    return {one.shots: one for one in scores if (one.dataset, one.backbone, one.method) == (*task, method)}
+    return {one.shots: one for one in scores if (one.dataset, one.encoder, one.method) == (*task, method)}
 
 
 def _overview(scores: Sequence[Score], tasks: Sequence[tuple[str, str]], against: str) -> Table | None:
@@ -112,7 +112,7 @@ READING = (
 def _task_table(scores: Sequence[Score], task: tuple[str, str], against: str) -> Table | None:
     """A row for each method: at each number of shots its accuracy, and its difference."""
     reference = _by_shots(scores, task, against)
-    shots = sorted({one.shots for one in scores if (one.dataset, one.backbone) == task})
+    shots = sorted({one.shots for one in scores if (one.dataset, one.encoder) == task})
     lines, fewer = [], dict[str, list[str]]()
     for method in in_order(keys_of(scores, "method")):
         ours = _by_shots(scores, task, method)

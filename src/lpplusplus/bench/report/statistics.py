@@ -21,16 +21,16 @@ from ..results import Row
 
 CONFIDENCE = 0.95
 _Key = tuple[str, str, str, int]
-"""Data set, backbone, method, shots."""
+"""Data set, encoder, method, shots."""
 _Some = TypeVar("_Some", "Score", "Average")
 
 
 @dataclass(frozen=True)
 class Score:
-    """All tasks of one data set, backbone, method and number of shots."""
+    """All tasks of one data set, encoder, method and number of shots."""
 
     dataset: str
-    backbone: str
+    encoder: str
     method: str
     shots: int
     seeds: tuple[int, ...]
@@ -72,9 +72,9 @@ class Score:
 
 @dataclass(frozen=True)
 class Average:
-    """One backbone, method and number of shots over the data sets that are complete."""
+    """One encoder, method and number of shots over the data sets that are complete."""
 
-    backbone: str
+    encoder: str
     method: str
     shots: int
     datasets: tuple[str, ...]
@@ -130,10 +130,10 @@ def leads(one: Score | Average, other: Score | Average) -> bool:
 
 
 def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> list[Score]:
-    """Summarise rows by data set, backbone, method and shots.
+    """Summarise rows by data set, encoder, method and shots.
 
     Each score is expected to have the tasks that were planned for it. Without a plan, it is expected to have every seed
-    that any other score of the same backbone and shots has; ablations and the main comparison are treated separately.
+    that any other score of the same encoder and shots has; ablations and the main comparison are treated separately.
     Rows that share a name but not their parameters are not mixed: see `distinct`.
     """
     wanted = list(planned)
@@ -142,7 +142,7 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
     names = distinct(cells)
 
     def key_of(cell: Cell) -> _Key:
-        return cell.dataset, cell.backbone, names[cell.key], cell.shots
+        return cell.dataset, cell.encoder, names[cell.key], cell.shots
 
     seeds: dict[tuple[object, ...], set[int]] = {}
     groups: dict[_Key, list[Row]] = {}
@@ -163,9 +163,9 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
 
 
 def average(scores: Iterable[Score], *, together: bool = False) -> list[Average]:
-    """Average over data sets, for each backbone, method and number of shots.
+    """Average over data sets, for each encoder, method and number of shots.
 
-    A data set is missing for a method if any other method of that backbone has it. Ablations are compared only among
+    A data set is missing for a method if any other method of that encoder has it. Ablations are compared only among
     themselves, or with all others if `together`.
     """
     found = list(scores)
@@ -173,25 +173,25 @@ def average(scores: Iterable[Score], *, together: bool = False) -> list[Average]
     seeds: dict[tuple[str, bool, int], set[int]] = {}
     for one in found:
         main = together or is_main(one)
-        sets.setdefault((one.backbone, main), {})[one.dataset] = None
-        seeds.setdefault((one.backbone, main, one.shots), set()).update(one.seeds, one.missing)
-    by_key = {(one.backbone, one.method, one.shots, one.dataset): one for one in found}
+        sets.setdefault((one.encoder, main), {})[one.dataset] = None
+        seeds.setdefault((one.encoder, main, one.shots), set()).update(one.seeds, one.missing)
+    by_key = {(one.encoder, one.method, one.shots, one.dataset): one for one in found}
     averages = []
-    for backbone, method, shots, main in dict.fromkeys(
-        (one.backbone, one.method, one.shots, together or is_main(one)) for one in found
+    for encoder, method, shots, main in dict.fromkeys(
+        (one.encoder, one.method, one.shots, together or is_main(one)) for one in found
     ):
-        nothing = Score("", backbone, method, shots, (), tuple(sorted(seeds[backbone, main, shots])))
+        nothing = Score("", encoder, method, shots, (), tuple(sorted(seeds[encoder, main, shots])))
         members = [
-            by_key.get((backbone, method, shots, name), replace(nothing, dataset=name)) for name in sets[backbone, main]
+            by_key.get((encoder, method, shots, name), replace(nothing, dataset=name)) for name in sets[encoder, main]
         ]
-        averages.append(_average(backbone, method, shots, members))
+        averages.append(_average(encoder, method, shots, members))
     return _sorted(averages)
 
 
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     """The name of each cell's method, by the cell's key.
 
-    It is the name in the plan. Rows of one backbone and method with different settings, or of one data set with
+    It is the name in the plan. Rows of one encoder and method with different settings, or of one data set with
     different descriptions, get a number behind it, so that no mean is taken over them. The same number means the same
     settings in all data sets and at all numbers of shots.
     """
@@ -208,8 +208,8 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     for cell in cells:
         given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
         protocol = dict(cell.protocol)
-        data = number((cell.dataset, cell.backbone), protocol.pop("data", None))
-        variant = number((cell.backbone, cell.method, ""), [cell.estimator, given, cell.validation, protocol])
+        data = number((cell.dataset, cell.encoder), protocol.pop("data", None))
+        variant = number((cell.encoder, cell.method, ""), [cell.estimator, given, cell.validation, protocol])
         names[cell.key] = (
             cell.method + (f" (variant {variant})" if variant > 1 else "") + (f" (data {data})" if data > 1 else "")
         )
@@ -268,17 +268,17 @@ def _is_main(method: str, rate: float | None) -> bool:
 
 
 def _sorted(found: list[_Some], position: Callable[[_Some], int] = lambda one: 0) -> list[_Some]:
-    """By backbone, by `position`, by method in the paper's order and by shots."""
-    backbones, methods = keys_of(found, "backbone"), in_order(keys_of(found, "method"))
+    """By encoder, by `position`, by method in the paper's order and by shots."""
+    encoders, methods = keys_of(found, "encoder"), in_order(keys_of(found, "method"))
     return sorted(
-        found, key=lambda one: (backbones.index(one.backbone), position(one), methods.index(one.method), one.shots)
+        found, key=lambda one: (encoders.index(one.encoder), position(one), methods.index(one.method), one.shots)
     )
 
 
 def _company(key: _Key, rate: float | None) -> tuple[object, ...]:
     """A key: scores with the same key are expected to have the same tasks."""
-    _, backbone, method, shots = key
-    return backbone, shots, _is_main(method, rate)
+    _, encoder, method, shots = key
+    return encoder, shots, _is_main(method, rate)
 
 
 def _score(key: _Key, rows: list[Row], expected: set[int], rate: float | None) -> Score:
@@ -308,12 +308,12 @@ def _score(key: _Key, rows: list[Row], expected: set[int], rate: float | None) -
     )
 
 
-def _average(backbone: str, method: str, shots: int, members: list[Score]) -> Average:
+def _average(encoder: str, method: str, shots: int, members: list[Score]) -> Average:
     whole = [one for one in members if one.complete]
     missing = tuple(one for one in members if not one.complete)
     rate = next((one.learning_rate for one in members if one.learning_rate is not None), None)
     names = tuple(one.dataset for one in whole)
-    empty = Average(backbone, method, shots, names, missing, learning_rate=rate)
+    empty = Average(encoder, method, shots, names, missing, learning_rate=rate)
     if not whole:
         return empty
     interval = _root_mean_square([one.interval for one in whole])

@@ -52,7 +52,7 @@ TRAINING_FREE = "LP++ (training-free)"
 _CELLS = tuple(
     Column(name, kind)
     for kind, names in (
-        ("text", "dataset backbone method"),
+        ("text", "dataset encoder method"),
         ("count", "shots tasks"),
         ("text", "missing"),
         ("percent", "mean std interval_95 interval_95_of_average published_mean published_interval_95"),
@@ -77,14 +77,14 @@ _Groups = dict[str, dict[str, _Figures]]
 
 
 def make_tables(scores: Sequence[Score]) -> list[Table]:
-    """All tables that have something to show, backbone by backbone."""
+    """All tables that have something to show, encoder by encoder."""
     tables: list[Table | None] = []
-    backbones = keys_of(scores, "backbone")
-    for backbone in backbones:
-        ours = [one for one in scores if one.backbone == backbone]
+    encoders = keys_of(scores, "encoder")
+    for encoder in encoders:
+        ours = [one for one in scores if one.encoder == encoder]
         main = [one for one in ours if is_main(one)]
         sets = keys_of(main, "dataset")
-        where = f", {backbone}" if len(backbones) > 1 else ""
+        where = f", {encoder}" if len(encoders) > 1 else ""
         if len(sets) > 1:
             over, title = average(main), f"Accuracy, {on_sets(sets)}{where}"
             tables.append(_by_shots("average", title, "Method", _averages(over), _gaps(over), AVERAGE))
@@ -104,7 +104,7 @@ def reading(tables: Sequence[Table]) -> list[str]:
 
 
 def cells_table(scores: Sequence[Score], averages: Sequence[Average]) -> Table:
-    """Everything in one long table: a line for each data set, backbone, method and number of shots."""
+    """Everything in one long table: a line for each data set, encoder, method and number of shots."""
     rows = []
     for one in scores:
         special: dict[str, Value] = {
@@ -126,7 +126,7 @@ def cells_table(scores: Sequence[Score], averages: Sequence[Average]) -> Table:
 
 def _cell(one: Score | Average, datasets: Sequence[str], special: dict[str, Value]) -> tuple[Value, ...]:
     """A line of the long table: values of `special` by their names, else attributes."""
-    known = _known(one.method, datasets, one.shots, one.backbone)
+    known = _known(one.method, datasets, one.shots, one.encoder)
     values: dict[str, Value] = {
         "std": one.deviation,
         "interval_95": one.interval,
@@ -142,7 +142,7 @@ def _cell(one: Score | Average, datasets: Sequence[str], special: dict[str, Valu
 def _set_table(ours: list[Score], where: str) -> Table | None:
     name = ours[0].dataset
     entries: _Entries = {
-        (one.method, one.shots): (one, _known(one.method, [name], one.shots, one.backbone)) for one in ours
+        (one.method, one.shots): (one, _known(one.method, [name], one.shots, one.encoder)) for one in ours
     }
     return _by_shots(name, f"Accuracy on {name}{where}", "Method", entries, _counts(ours), name)
 
@@ -232,7 +232,7 @@ def _cost_table(main: list[Score], free: list[Score], where: str) -> Table | Non
             line: _TableRow = {
                 Column("Method"): one.method,
                 Column("fit", "seconds"): one.fit_seconds,
-                Column("published fit"): known.get("time") if paper and is_published_encoder(one.backbone) else None,
+                Column("published fit"): known.get("time") if paper and is_published_encoder(one.encoder) else None,
                 Column("predict", "seconds"): one.predict_seconds,
                 Column("encode", "seconds"): one.encode_seconds,
                 Column("memory", "mib"): one.peak_mib,
@@ -314,15 +314,15 @@ def _difference(one: Score | Average, known: Published | None) -> float | None:
 def _averages(chosen: Iterable[Average], known_as: Callable[[str], str] = lambda name: name) -> _Entries:
     """Entries of complete averages; `_gaps` says why others are missing."""
     return {
-        (one.method, one.shots): (one, _known(known_as(one.method), one.datasets, one.shots, one.backbone))
+        (one.method, one.shots): (one, _known(known_as(one.method), one.datasets, one.shots, one.encoder))
         for one in chosen
         if one.complete
     }
 
 
-def _known(method: str, datasets: Sequence[str], shots: int, backbone: str) -> Published | None:
+def _known(method: str, datasets: Sequence[str], shots: int, encoder: str) -> Published | None:
     """The published figure of a method on these data sets; None for another encoder than the paper's."""
-    if not is_published_encoder(backbone) or not datasets:
+    if not is_published_encoder(encoder) or not datasets:
         return None
     name = plan_name(method)
     return published(name, datasets[0], shots) if len(datasets) == 1 else published_average(name, datasets, shots)
@@ -331,7 +331,7 @@ def _known(method: str, datasets: Sequence[str], shots: int, backbone: str) -> P
 def _is_papers(one: Average) -> bool:
     """Whether an average is over the paper's eleven data sets with its encoder."""
     names = {canonical_dataset(name) for name in one.datasets}
-    return one.complete and names == set(DATASETS) and is_published_encoder(one.backbone)
+    return one.complete and names == set(DATASETS) and is_published_encoder(one.encoder)
 
 
 def _gaps(chosen: Iterable[Average]) -> list[str]:
@@ -343,7 +343,7 @@ def _gaps(chosen: Iterable[Average]) -> list[str]:
         lacks = ", ".join(f"{gap.dataset} ({gap.tasks} of {gap.tasks + len(gap.missing)} tasks)" for gap in one.missing)
         who = one.method
         if one.mean is not None:
-            known = _known(one.method, one.datasets, one.shots, one.backbone)
+            known = _known(one.method, one.datasets, one.shots, one.encoder)
             beside = f", published {known.mean:.2f}" if known else ""
             who += f" (over the other {len(one.datasets)}: {one.mean:.2f}{beside})"
         reasons.setdefault((one.shots, lacks), []).append(who)

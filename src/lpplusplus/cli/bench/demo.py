@@ -7,7 +7,7 @@ import typer
 
 from ..console import say
 from ..options import Json
-from .options import Jobs, Tasks
+from .options import Draws, Jobs
 from .report import replaced
 from .run import run_and_tell
 
@@ -15,7 +15,7 @@ from .run import run_and_tell
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
     jobs: Jobs = None,
-    tasks: Tasks = None,
+    draws: Draws = None,
     as_json: Json = False,
 ) -> None:
     """Compare all feature-level methods on the package's own images, with tables and figures, in minutes.
@@ -23,13 +23,13 @@ def demo(
     Examples
     --------
     lpp bench demo
-    lpp bench demo -o comparison/ --tasks 2
+    lpp bench demo -o comparison/ --draws 2
     """
     from ...bench.plan import read_plan
     from ...bench.report import write_report
     from ...bench.results import Results
 
-    plan = read_plan("demo", **({} if tasks is None else {"tasks": tasks}))
+    plan = read_plan("demo", **({} if draws is None else {"draws": draws}))
     failed = run_and_tell(plan, output, None, jobs, as_json)
     file = write_report(
         Results(output, create=False), output / "report", "html", planned=plan.all_cells(), check=replaced

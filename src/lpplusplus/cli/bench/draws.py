@@ -1,4 +1,4 @@
-"""`lpp bench draws`: the tasks of a run, as a file."""
+"""`lpp bench draws`: the draws of a run, as a file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def draws(
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Export the tasks of a run: which images were support, validation and test. A plan's `draws` key imports them.
+    """Export the draws of a run: which images were support, validation and test. A plan's `draws_file` key imports them.
 
     Examples
     --------
@@ -31,4 +31,4 @@ def draws(
     if as_json:
         show_json({"file": str(output), "tasks": len(found)})
         return
-    say("[bold]{}[/]: {} tasks", output, len(found))
+    say("[bold]{}[/]: {} draws", output, len(found))

@@ -15,7 +15,8 @@ NewResults = Annotated[Path, typer.Option("--output", "-o", help="Folder for res
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Cells at once; by default as many as there are cores.")
 ]
-Tasks = Annotated[
-    int | None, typer.Option("--tasks", min=1, help="Tasks for each number of shots, instead of the plan's.")
+Draws = Annotated[
+    int | None,
+    typer.Option("--draws", "--tasks", min=1, help="Draws for each number of shots, instead of the plan's number."),
 ]
 ResultsFolder = Annotated[Path, typer.Argument(help="A results folder.", show_default=False)]

@@ -12,7 +12,7 @@ import typer
 from ..console import add_row, bar, out, say, show_json, table, warn
 from ..options import Engine, EngineOption, Json, RayAddress
 from ..outputs import check_replaced
-from .options import Catalogs, Jobs, NewResults, RootFolder, Tasks
+from .options import Catalogs, Draws, Jobs, NewResults, RootFolder
 
 if TYPE_CHECKING:
     from ...bench.plan import Plan
@@ -41,7 +41,7 @@ def run(
     root: RootFolder = None,
     catalog: Catalogs = None,
     jobs: Jobs = None,
-    tasks: Tasks = None,
+    draws: Draws = None,
     limit: Annotated[
         float | None, typer.Option("--limit", min=0.001, help="Seconds for a cell; a longer one fails.")
     ] = None,
@@ -49,17 +49,17 @@ def run(
     ray_address: RayAddress = None,
     as_json: Json = False,
 ) -> None:
-    """Run a plan: data sets × methods × shots × tasks × encoders. Run again, it does what is missing.
+    """Run a plan: data sets × methods × shots × draws × encoders. Run again, it does what is missing.
 
     Examples
     --------
     lpp bench run plan.toml --root /data -o results/
-    lpp bench run cycles -o cycles/ --tasks 2
+    lpp bench run cycles -o cycles/ --draws 2
     lpp bench run plan.toml --root /data -o results/ --engine ray --ray-address auto --limit 600
     """
     from ...bench.plan import read_plan
 
-    opened = read_plan(plan, **({} if tasks is None else {"tasks": tasks})).with_catalogs(catalog or ())
+    opened = read_plan(plan, **({} if draws is None else {"draws": draws})).with_catalogs(catalog or ())
     if engine is Engine.local:
         raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
     from ...cluster.bench import RayWorkers, check_gpus
@@ -113,7 +113,7 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
                 "averages": [_as_dict(one) for one in averages],
                 "overhead": summary.overhead,
                 "results": str(results.path),
-                "failures": [{"cell": vars(row.cell), "error": _reason(row)} for row in failures],
+                "failures": [{"cell": row.cell.as_dict(), "error": _reason(row)} for row in failures],
             }
         )
     else:
@@ -122,8 +122,8 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
             f"{summary.seconds:.0f} s ({summary.method_seconds:.0f} s inside the methods), {summary.failed} failed",
             results.path,
         )
-        for backbone in plan.backbones if rows else ():
-            _show_averages(backbone, plan.shots, averages)
+        for encoder in plan.encoders if rows else ():
+            _show_averages(encoder, plan.shots, averages)
     _warn_of_failures(sorted({_reason(row) for row in failures}))
     older = sum(row.versions.get(CODE) != versions()[CODE] for row in rows)
     if older:
@@ -149,15 +149,15 @@ def _reason(row: Row) -> str:
 
 
 def _as_dict(one: Average) -> dict[str, Any]:
-    kept = ("backbone", "method", "shots", "datasets", "complete", "mean", "deviation", "fit_seconds")
-    return {name: getattr(one, name) for name in kept}
+    kept = ("method", "shots", "datasets", "complete", "mean", "deviation", "fit_seconds")
+    return {"backbone": one.encoder, **{name: getattr(one, name) for name in kept}}
 
 
-def _show_averages(backbone: str, shots: Sequence[int], averages: Sequence[Average]) -> None:
+def _show_averages(encoder: str, shots: Sequence[int], averages: Sequence[Average]) -> None:
     """Mean test accuracy of each method over the data sets; a dash where a task is missing."""
     heads = [str(n) for n in shots]
-    shown = table(f"Mean test accuracy, {backbone}", "method", *heads, right=tuple(heads))
-    ours = {(one.method, one.shots): one for one in averages if one.backbone == backbone}
+    shown = table(f"Mean test accuracy, {encoder}", "method", *heads, right=tuple(heads))
+    ours = {(one.method, one.shots): one for one in averages if one.encoder == encoder}
     for method in dict.fromkeys(method for method, _ in ours):
         cells = [ours.get((method, n)) for n in shots]
         add_row(shown, method, *("–" if c is None or not c.complete else f"{c.mean:.1f} %" for c in cells))

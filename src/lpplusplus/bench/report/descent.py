@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....probe.solvers import SOLVERS, GradientDescent
-from ...results import Row
-from ..statistics import half_width, in_order, in_shots, on_sets, rate_of
+from ...probe.solvers import SOLVERS, GradientDescent
+from ..results import Row
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, label, method_styles, new_figure
+from .statistics import half_width, in_order, in_shots, on_sets, rate_of
 
 LONG_FIT = 2000
 """Updates beyond which the axis of updates is logarithmic."""
@@ -192,4 +192,4 @@ def _pace(row: Row) -> float | None:
 
 
 def _task(row: Row) -> tuple[object, ...]:
-    return row.cell.dataset, row.cell.backbone, row.cell.shots, row.cell.seed
+    return row.cell.dataset, row.cell.encoder, row.cell.shots, row.cell.seed

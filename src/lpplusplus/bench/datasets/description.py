@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path, PureWindowsPath
 from typing import Any, TypeAlias
 
-from ..splits import DatasetError, ImageSplits
+from .splits import DatasetError, ImageSplits
 
 KeyCheck: TypeAlias = Callable[[Any, str], object]
 """Raises `DatasetError` for a value that a key of a catalog entry cannot have; the text says where the value is."""

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..statistics import in_order
-from ..table import printable
+from .statistics import in_order
+from .table import printable
 
 BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
