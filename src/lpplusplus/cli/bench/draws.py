@@ -16,7 +16,7 @@ def draws(
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Export the draws of a run: which images were support, validation and test. A plan's `draws_file` key imports them.
+    """Export the draws of a run: which images are support, validation and test. A plan's `draws_file` key reads it.
 
     Examples
     --------
