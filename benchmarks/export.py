@@ -21,7 +21,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from benchmarks.measure import interleave, median
-from lpplusplus.deploy.export.write import export_onnx
+from lpplusplus.deploy.export import export_onnx
 from lpplusplus.encoders.pixels.decoding import open_image
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo

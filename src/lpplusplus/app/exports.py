@@ -62,7 +62,7 @@ def _file(desk: Desk, path: Path, _: Progress) -> None:
 
 
 def _onnx(desk: Desk, path: Path, progress: Progress) -> None:
-    from ..deploy.export.write import export_onnx
+    from ..deploy.export import export_onnx
 
     export_onnx(_classifier(desk), path, progress=progress)
 

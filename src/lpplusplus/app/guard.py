@@ -32,7 +32,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..deploy.service.settings import HERE
+from ..deploy.service.server import HERE
 from .html import h, joined
 from .texts import say
 

@@ -56,7 +56,7 @@ def _is_page(path: Path, kind: str, titled: Callable[[bytes], bool]) -> bool:
 
 def is_export(path: Path) -> bool:
     """Whether it is a model of `lpp export`, or a program beside it that nobody has changed."""
-    from ..deploy.export import programs
+    from ..deploy import export as programs
 
     return programs.is_export(path)
 

@@ -44,11 +44,11 @@ def label_studio(
     """
     need("serve", "fastapi", "uvicorn")
     check_model(output)
-    from ..deploy.label_studio.app import make_backend
-    from ..deploy.label_studio.learner import AnnotationLearner
-    from ..deploy.label_studio.photos import Photos
+    from ..deploy.label_studio import make_backend
+    from ..deploy.annotation_learner import AnnotationLearner
+    from ..deploy.label_studio import Photos
     from ..deploy.service.server import address_of, listen
-    from ..deploy.service.settings import read_token
+    from ..deploy.service.server import read_token
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..encoders.class_text import check_templates
     from ..encoders.http_post import is_local

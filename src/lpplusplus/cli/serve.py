@@ -55,10 +55,10 @@ def serve(
     curl -F images=@new.jpg http://127.0.0.1:8000/predict
     """
     need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
-    from ..deploy.service.app import make_app
+    from ..deploy.service import make_app
     from ..deploy.service.server import address_of, listen, warm_up
-    from ..deploy.service.settings import Settings, read_token
-    from ..deploy.service.shelf import Shelf
+    from ..deploy.service.server import Settings, read_token
+    from ..deploy.service.registry import ModelRegistry
     from ..encoders.http_post import is_local
 
     local = is_local(host)
@@ -72,7 +72,7 @@ def serve(
         token=read_token(token_file),
         local=local,
     )
-    shelf = Shelf(models, encoder=opening.encoder, allow_network=opening.allow_network)
+    shelf = ModelRegistry(models, encoder=opening.encoder, allow_network=opening.allow_network)
     warm_up(shelf)
     sock = listen(host, port)
     address, names = address_of(sock), [model.name for model in shelf.models]

@@ -15,10 +15,10 @@ from toy_images import encoded, toy_image
 pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
-from lpplusplus.deploy.label_studio.app import make_backend
-from lpplusplus.deploy.label_studio.config import LabelConfig
-from lpplusplus.deploy.label_studio.learner import AnnotationLearner
-from lpplusplus.deploy.label_studio.photos import Photos
+from lpplusplus.deploy.label_studio import make_backend
+from lpplusplus.deploy.label_studio import LabelConfig
+from lpplusplus.deploy.annotation_learner import AnnotationLearner
+from lpplusplus.deploy.label_studio import Photos
 
 CONFIG = (
     '<View><Image name="image" value="$photo"/><Choices name="bird" toName="image" choice="single">'
@@ -166,7 +166,7 @@ def test_what_is_annotated_during_a_slow_export_is_kept(tmp_path):
 
 def test_images_with_an_annotation_stay_in_memory(tmp_path, monkeypatch):
     """Others are dropped for them, the oldest first, and fetched again when they are asked for."""
-    monkeypatch.setattr("lpplusplus.deploy.label_studio.learner.MOST_KEPT", 5)
+    monkeypatch.setattr("lpplusplus.deploy.annotation_learner.MOST_KEPT", 5)
     with label_studio() as (url, asked), backend(url, tmp_path / "birds.lpp") as client:
         for number in range(4):
             client.post("/webhook", json=annotation(number, number, "robin" if number % 2 else "reed_warbler"))

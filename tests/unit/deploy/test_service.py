@@ -19,9 +19,9 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
 from lpplusplus.deploy.service import app as service
-from lpplusplus.deploy.service.app import make_app
-from lpplusplus.deploy.service.settings import Settings, read_token
-from lpplusplus.deploy.service.shelf import Shelf
+from lpplusplus.deploy.service import make_app
+from lpplusplus.deploy.service.server import Settings, read_token
+from lpplusplus.deploy.service.registry import ModelRegistry
 
 IMAGES = [toy_image(seed) for seed in range(6)]
 FILES = [encoded(image, "PNG") for image in IMAGES]
@@ -66,7 +66,7 @@ def encoder(monkeypatch):
 
 @contextmanager
 def client_of(*paths, **settings):
-    shelf = Shelf(paths)
+    shelf = ModelRegistry(paths)
     with TestClient(
         make_app(shelf, Settings(**settings)), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as c:
@@ -304,7 +304,7 @@ def test_several_models_share_an_encoder(saved, encoder, tmp_path):
         asked = {"json": {"embeddings": [[1, 0, 0, 0]]}, "params": {"model": "zero", "coverage": 0.9}}
         refused(client.post("/predict", **asked), 422, "cannot_doubt")
     with pytest.raises(ValueError, match="both be called 'birds'"):
-        Shelf([saved[0], saved[0]])
+        ModelRegistry([saved[0], saved[0]])
 
 
 def test_a_replaced_file_is_used_and_a_broken_one_is_not(saved, encoder, tmp_path, monkeypatch):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import onnx
+import onnx
 
 OPSET = 17
 """Version of the operators in our own graphs. onnxruntime 1.17 knows up to 20."""
@@ -28,8 +26,6 @@ class Graph:
 
     def __call__(self, operator: str, *inputs: Any, result: str = "", **attributes: Any) -> str:
         """Add a node. Inputs are names, or numpy numbers and arrays; by default the graph names the result."""
-        import onnx
-
         name = result or f"{self._prefix}{operator}_{len(self._nodes)}"
         names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         self._nodes.append(onnx.helper.make_node(operator, names, [name], name=f"{name}_node", **attributes))
@@ -37,8 +33,6 @@ class Graph:
 
     def either(self, condition: str, yes: tuple[str, str], no: tuple[str, str], dtype: Any, **attributes: Any) -> str:
         """One of two nodes, each an operator and its input; `attributes` are pairs, for the first and the second."""
-        import onnx
-
         name = f"{self._prefix}If_{len(self._nodes)}"
         branches = []
         for which, (operator, source) in enumerate((yes, no)):
@@ -51,8 +45,6 @@ class Graph:
 
     def constant(self, value: Any) -> str:
         """The name of an array that is part of the graph; equal arrays are kept once."""
-        import onnx
-
         array = np.asarray(value)
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._constants:
@@ -76,8 +68,6 @@ class Graph:
 
     def model(self, opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:
         """The graph as a model that onnx has checked."""
-        import onnx
-
         graph = onnx.helper.make_graph(self._nodes, self._prefix.strip("_"), self._inputs, self._outputs, self._tensors)
         model: onnx.ModelProto = onnx.helper.make_model(
             graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=ir_version
@@ -87,12 +77,8 @@ class Graph:
 
 
 def _declared(name: str, dtype: Any, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
-    import onnx
-
     return onnx.helper.make_tensor_value_info(name, _kind(dtype), shape)
 
 
 def _kind(dtype: Any) -> int:
-    import onnx
-
     return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -15,17 +15,14 @@ the graph does what Pillow does:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnx
 from PIL import Image
 
+from ...encoders.pixels.preprocessing import Preprocessing
 from .graph import Graph
-
-if TYPE_CHECKING:
-    import onnx
-
-    from ...encoders.pixels.preprocessing import Preprocessing
 
 BITS = 22
 """Pillow's precision of weights."""

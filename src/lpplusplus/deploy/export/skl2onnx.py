@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import onnx
 
 from ..._core.registry import method
 from .graph import Graph
@@ -34,8 +35,6 @@ def register() -> None:
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add a fitted classifier to skl2onnx's graph: labels and probabilities."""
-    import onnx
-
     model = operator.raw_operator
     labels = np.asarray(model.classes_)
     if labels.dtype.kind not in "iuUO":
@@ -60,6 +59,4 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _values(tensor: Any) -> list[Any]:
-    import onnx
-
     return list(onnx.numpy_helper.to_array(tensor).ravel().tolist())

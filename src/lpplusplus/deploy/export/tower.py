@@ -7,20 +7,17 @@ import io
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnx
 
 from ...encoders.base import Encoder
 from ...encoders.onnx import OnnxEncoder
 from ...encoders.open_clip import OpenClipEncoder
+from ...encoders.pixels.preprocessing import Preprocessing
 from .graph import IR_VERSION, OPSET
 from .head import ExportError
-
-if TYPE_CHECKING:
-    import onnx
-
-    from ...encoders.pixels.preprocessing import Preprocessing
 
 OLDEST = 13
 """Oldest opset whose operators work as our own graphs use them."""
@@ -47,16 +44,12 @@ class ImageTower:
 
     def dtype(self, name: str) -> Any:
         """Type of the numbers of its input or of an output."""
-        import onnx
-
         declared = next(one for one in (*self.model.graph.input, *self.model.graph.output) if one.name == name)
         return onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type)
 
 
 def image_tower(encoder: Encoder) -> ImageTower:
     """The image tower of an encoder, or an `ExportError`."""
-    import onnx
-
     if isinstance(encoder, OnnxEncoder):
         path, source, result, how = encoder.image_tower
         tower = ImageTower(onnx.load(path), source, result, how)  # With the weights that lie beside it.
@@ -75,7 +68,6 @@ def image_tower(encoder: Encoder) -> ImageTower:
 
 def _from_torch(encoder: OpenClipEncoder) -> ImageTower:
     """The tower of an open_clip model, by torch's own exporter."""
-    import onnx
     import torch
 
     model, how = copy.deepcopy(encoder.model).cpu(), encoder.preprocess
@@ -104,8 +96,6 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
     (onnxruntime's dynamic quantisation) costs more accuracy and is slower for convolutions. Weights are converted back
     by Cast and Mul, which onnxruntime runs once, when it opens the file; it would run DequantizeLinear for each image.
     """
-    import onnx
-
     graph = model.graph
     stored = {one.name: one for one in graph.initializer}
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast" and node.input[0] in stored}

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from ...encoders import Encoder, EncoderError
 from ...encoders.pixels.decoding import ImageError, Limits, decode, quiet_pillow
 from ...encoders.pixels.preprocessing import ElongatedError
-from .errors import Refusal
-from .metrics import Metrics
+from .errors import Metrics, Refusal
 
 
 @dataclass(frozen=True)

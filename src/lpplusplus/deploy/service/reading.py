@@ -19,7 +19,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from .batcher import Picture
 from .errors import Refusal, in_words
-from .settings import Settings
+from .server import Settings
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mP8z0AaYGIY1TCqYdhqAABALgEfFO4+AgAAAABJRU5ErkJggg=="
 """A red square of 16 x 16 pixels, for examples."""
@@ -57,9 +57,9 @@ class RequestReader:
         finally:
             self._held -= mine[0]
 
-    async def read(self, request: Request, held: list[int]) -> Asked:
-        """What was sent."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    async def read(self, request: Request, held: list[int], dim: int) -> Asked:
+        """What was sent, to a model that takes embeddings of length `dim`."""
+        kind = kind_of(request)
         if kind not in ("multipart/form-data", "application/json"):
             raise Refusal(
                 415, "unknown_content_type", "send multipart/form-data with images, or JSON with images or embeddings."
@@ -69,7 +69,7 @@ class RequestReader:
             self._check(int(length), 0)
         if kind == "application/json":
             body = b"".join([chunk async for chunk in self._chunks(request, held)])
-            return await to_thread.run_sync(self._from_json, body)
+            return await to_thread.run_sync(self._from_json, body, dim)
         return await self._from_form(request, held)
 
     def _check(self, mine: int, more: int) -> None:
@@ -103,11 +103,9 @@ class RequestReader:
         self._check_count(len(pictures))
         return pictures
 
-    def _from_json(self, body: bytes) -> Asked:
-        try:
-            sent = pydantic_core.from_json(body, allow_inf_nan=False)
-        except ValueError as error:
-            raise Refusal(400, "malformed", f"the body is not JSON: {error}.") from None
+    def _from_json(self, body: bytes, dim: int) -> Asked:
+        """On a thread."""
+        sent = from_json(body, self._settings.max_images * (dim + 2) + 2, allow_inf_nan=False)
         try:
             if isinstance(sent, dict) and "embeddings" in sent:
                 return self._rows(EmbeddingRows.model_validate(sent))
@@ -152,10 +150,42 @@ class RequestReader:
             )
 
 
+def kind_of(request: Request) -> str:
+    """The content type, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def from_json(body: bytes, most: int, *, allow_inf_nan: bool = True) -> Any:
+    """JSON with at most `most` values. Small values take most time and memory: 64 MB of them several gigabytes.
+
+    Commas and brackets tell, before anything is read, that there are not more.
+    """
+    if sum(map(body.count, (b",", b"[", b"{"))) > most:
+        raise Refusal(413, "too_many_values", f"the JSON of this request may have {most:,} values: send several.")
+    try:
+        return pydantic_core.from_json(body, allow_inf_nan=allow_inf_nan)
+    except ValueError as error:
+        raise Refusal(400, "malformed", f"the body is not JSON: {error}.") from None
+
+
+class _FormParser(MultiPartParser):
+    """Starlette's, which does not tell whether the last boundary came."""
+
+    ended = False
+
+    def on_end(self) -> None:
+        self.ended = True
+
+
 async def read_form(request: Request, chunks: AsyncGenerator[bytes, None], most: int) -> FormData:
     """A form with at most `most` files, for the caller to close. Large parts go to temporary files without a name."""
     try:
-        return await MultiPartParser(request.headers, chunks, max_files=most, max_fields=1).parse()
+        parser = _FormParser(request.headers, chunks, max_files=most, max_fields=1)
+        form = await parser.parse()
+        if not parser.ended:
+            await form.close()
+            raise MultiPartException("it ends before its last boundary.")
+        return form
     except MultiPartException as error:
         if "Too many files" in error.message:
             raise _too_many(most) from None

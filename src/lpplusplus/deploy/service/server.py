@@ -1,29 +1,88 @@
-"""The service in a process: warmed up, listening, and stopped without losing a request."""
+"""A service in a process: what it allows and whom, listening, and stopped without losing a request."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import uvicorn
-from starlette.types import ASGIApp
 
-from .shelf import Shelf
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
+TOKEN_VARIABLE = "LPP_SERVE_TOKEN"
+HERE = ["localhost", "127.0.0.1", "[::1]"]
+"""Names of this machine."""
+SHORTEST_TOKEN = 16
+"""Fewest characters. Guesses are not slowed down, so a token must not be guessable."""
+LARGEST_HEADER = 2**16
+"""Most bytes of a request's headers, of all together."""
 SECONDS_TO_FINISH = 60
 """Seconds after a signal to stop, to finish running requests."""
 
 
-def warm_up(shelf: Shelf) -> None:
-    """Run every encoder and every model once, so that no user waits for the slow first run."""
-    from PIL import Image
+@dataclass(frozen=True)
+class Settings:
+    """Limits of a service.
 
-    grey = Image.new("RGB", (64, 64), "grey")
-    for model in shelf.models:
-        rows = np.ones((1, model.dim), np.float32) if model.encoder is None else model.encoder.encode_images([grey])
-        model.probabilities(rows)
+    Attributes
+    ----------
+    max_image, max_request
+        Most bytes of an image, and of a whole request.
+    max_pixels
+        Most pixels of an image.
+    max_images
+        Most images, or embeddings, in a request.
+    queue
+        Images of all requests that may wait.
+    timeout
+        Seconds from the first byte of a request to its answer.
+    token
+        What a request must carry; with None, everybody who can reach the service may use it.
+    local
+        Whether the service listens on this machine only. Without a token, requests must then use a host name of this
+        machine: otherwise a web page could reach it by DNS rebinding.
+    """
+
+    max_image: int = 20 * 2**20
+    max_request: int = 64 * 2**20
+    max_pixels: int = 50_000_000
+    max_images: int = 64
+    queue: int = 128
+    timeout: float = 30.0
+    token: str | None = field(default=None, repr=False)
+    local: bool = True
+
+    def __post_init__(self) -> None:
+        if self.queue < self.max_images:
+            raise ValueError(
+                f"a queue of {self.queue} images has no room for a request of {self.max_images}: allow a longer queue "
+                f"or fewer images per request."
+            )
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that all requests together may hold."""
+        return 4 * self.max_request
+
+
+def read_token(file: Path | None, variable: str = TOKEN_VARIABLE) -> str | None:
+    """The token in a file, else in the environment, else None. Never from the command line, which others can see."""
+    if file is None and variable not in os.environ:
+        return None
+    where = variable if file is None else str(file)
+    token = (os.environ[variable] if file is None else file.read_text(encoding="utf-8")).strip()
+    if len(token) < SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
+        raise ValueError(
+            f"the token in {where} must have {SHORTEST_TOKEN} or more letters, digits and signs, without spaces: "
+            f'make one with python -c "import secrets; print(secrets.token_urlsafe())".'
+        )
+    return token
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -48,10 +107,14 @@ def run(
     *,
     seconds_to_finish: int = SECONDS_TO_FINISH,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C. Running requests are answered first; a second Ctrl-C does not wait for them."""
+    """Serve until SIGTERM or Ctrl-C. Running requests are answered first; a second Ctrl-C does not wait for them.
+
+    Headers are limited by h11, before anything reads them. The other parser of uvicorn, httptools, has no limit.
+    """
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=seconds_to_finish
-    )
+        app, http="h11", h11_max_incomplete_event_size=LARGEST_HEADER, log_config=None, access_log=False,
+        server_header=False, timeout_graceful_shutdown=seconds_to_finish,
+    )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again after a normal end, which is no failure.
     ready()

@@ -10,13 +10,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from PIL import Image
 
 from ..._core.base import FewShotClassifier
 from ..._core.model_file import load
 from ...encoders import Encoder
+from ...images.answers import answers
 from ...images.classifier import ImageClassifier
-from ...images.embeddings import Origin
+from ...images.embeddings import Embeddings, Origin
 from .errors import Refusal
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,6 @@ class Model:
 
     name: str
     classifier: FewShotClassifier
-    labels: tuple[str, ...]
     names: tuple[str, ...]
     origin: Origin | None
     encoder: Encoder | None
@@ -40,9 +40,10 @@ class Model:
         """Length of an embedding."""
         return int(self.classifier.n_features_in_)
 
-    def probabilities(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(n, K)."""
-        return np.asarray(self.classifier.predict_proba(rows), np.float64)
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the classes."""
+        return [str(label) for label in self.classifier.classes_.tolist()]
 
 
 @dataclass
@@ -53,7 +54,7 @@ class _Slot:
     problem: str | None = None
 
 
-class Shelf:
+class ModelRegistry:
     """Classifiers by name.
 
     Parameters
@@ -91,7 +92,7 @@ class Shelf:
 
     @property
     def problems(self) -> dict[str, str | None]:
-        """For each model, why its newer file is not used; None if there is no problem."""
+        """For each model, why its newer file is not used; None if there is no problem. Without paths."""
         return {name: slot.problem for name, slot in self._slots.items()}
 
     def pick(self, name: str | None) -> Model:
@@ -101,6 +102,13 @@ class Shelf:
         if name not in self._slots:
             raise Refusal(404, "no_such_model", f"there is no model {name!r}; there is {', '.join(self._slots)}.")
         return self._slots[name].model
+
+    def warm_up(self) -> None:
+        """Run every encoder and every model once, so that no user waits for the slow first run."""
+        grey = Image.new("RGB", (64, 64), "grey")
+        for model in self.models:
+            rows = np.ones((1, model.dim), np.float32) if model.encoder is None else model.encoder.encode_images([grey])
+            answers(model.classifier, Embeddings(rows[:, None], paths=["warm-up"]))
 
     def refresh(self) -> None:
         """Load files that were replaced since the last check. Running requests keep the model they began with."""
@@ -113,18 +121,18 @@ class Shelf:
                 slot.model, slot.problem = self._load(slot.path), None
                 log.info("%s: the new file is in use.", slot.path)
             except Exception as error:  # Whatever is wrong with the new one, the old one still answers.
-                slot.problem = f"{' '.join(str(error).split())} The file before it is still in use."
-                log.error("%s", slot.problem)
+                reason = " ".join(str(error).split())
+                slot.problem = f"{without_paths(reason, slot.path)} The file before it is still in use."
+                log.error("%s: %s", slot.path, reason)
             self.on_reload(name, slot.problem is None)
 
     def _load(self, path: Path) -> Model:
-        classifier = load(path)
+        method, names, origin, encoder = load(path), None, None, None
+        if "images" in method.metadata_:
+            clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
+            method, names, origin, encoder = clf.classifier_, clf.names_, clf.origin_, self._encoder(clf)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        labels = tuple(str(label) for label in classifier.classes_.tolist())
-        if "images" not in classifier.metadata_:
-            return Model(path.stem, classifier, labels, labels, None, None, now)
-        clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
-        return Model(path.stem, clf.classifier_, labels, clf.names_, clf.origin_, self._encoder(clf), now)
+        return Model(path.stem, method, names or tuple(map(str, method.classes_.tolist())), origin, encoder, now)
 
     def _encoder(self, clf: ImageClassifier) -> Encoder | None:
         """The encoder; one that is already open is shared between models, with its batches."""
@@ -134,6 +142,18 @@ class Shelf:
             if slot.model.encoder is not None and clf.origin_.comparable(Origin.of(slot.model.encoder)):
                 return slot.model.encoder
         return clf.open_encoder()
+
+
+def without_paths(reason: str, file: Path) -> str:
+    """What is wrong with a file, for an answer: with its name only; a reason with another path is left to the log.
+
+    >>> without_paths("/home/me/a.lpp is truncated.", Path("/home/me/a.lpp"))
+    'a.lpp is truncated.'
+    >>> without_paths("/home/me/clip/model.onnx is missing.", Path("/home/me/a.lpp"))
+    'a.lpp cannot be used: the log says why.'
+    """
+    shown = reason.replace(str(file), file.name)
+    return f"{file.name} cannot be used: the log says why." if "/" in shown or "\\" in shown else shown
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.base import FewShotClassifier
-from ...encoders import Encoder
-from ...encoders.class_text import class_texts
-from ...encoders.pixels.decoding import ImageError, Limits, decode, quiet_pillow
-from ...images.classifier import ImageClassifier
-from ...images.embeddings import Embeddings, Origin
-from ...methods.zero_shot import ZeroShot
-from ..latest_worker import LatestWorker
-from .config import LabelConfig
-from .photos import Photos
+from .._core.base import FewShotClassifier
+from ..encoders import Encoder
+from ..encoders.class_text import class_texts
+from ..encoders.pixels.decoding import ImageError, Limits, decode, quiet_pillow
+from ..images.answers import answers
+from ..images.classifier import ImageClassifier
+from ..images.embeddings import Embeddings, Origin
+from ..methods.zero_shot import ZeroShot
+from .latest_worker import LatestWorker
+from .label_studio import LabelConfig, Photos
 
 log = logging.getLogger(__name__)
 MOST_KEPT = 100_000
@@ -105,19 +105,14 @@ class AnnotationLearner:
 
     def predict(self, places: list[Any]) -> list[tuple[str, float] | None]:
         """Label and probability for each image; None for an image that cannot be read (the log says why)."""
-        model = self.model
-        answers: list[tuple[str, float] | None] = []
-        if model is None:
-            return [None for _ in places]
-        for where in places:
-            try:
-                (chances,) = model.predict_proba(self._row(str(where))[0][None])
-                best = int(np.argmax(chances))
-                answers.append((str(model.classes_[best]), float(chances[best])))
-            except ImageError as error:
-                log.warning("%s", error)
-                answers.append(None)
-        return answers
+        found = {number: row for number, place in enumerate(places) if (row := self._row(str(place))) is not None}
+        likeliest: list[tuple[str, float] | None] = [None] * len(places)
+        if self.model is not None and found:
+            rows = np.stack([row for row, _ in found.values()])[:, None]
+            said = answers(self.model, Embeddings(rows, paths=[str(places[number]) for number in found])).as_dicts()
+            for number, one in zip(found, said, strict=True):
+                likeliest[number] = one["top"][0]["label"], one["top"][0]["probability"]
+        return likeliest
 
     def wait(self) -> None:
         """Wait until all annotations are learned."""
@@ -143,15 +138,12 @@ class AnnotationLearner:
         for where, label in self._annotations.values():
             if label not in config.labels:
                 continue
-            try:
-                row, digest = self._row(where)
-            except ImageError as error:
-                log.warning("%s", error)
-                continue
-            rows.append(row)
-            labels.append(label)
-            places.append(where)
-            digests.append(digest)
+            found = self._row(where)
+            if found is not None:
+                rows.append(found[0])
+                digests.append(found[1])
+                labels.append(label)
+                places.append(where)
         if not rows:
             return
         support = Embeddings(
@@ -168,12 +160,16 @@ class AnnotationLearner:
         self.model, self.version, self.problem = clf.classifier_, f"{len(rows)} annotations", None
         log.info("%s: fitted on %s.", self._output, self.version)
 
-    def _row(self, where: str) -> tuple[NDArray[np.float32], bytes]:
-        """Embedding and SHA-256 of an image, which is fetched once."""
+    def _row(self, where: str) -> tuple[NDArray[np.float32], bytes] | None:
+        """Embedding and SHA-256 of an image, which is fetched once; None if it cannot be used (the log says why)."""
         with self._reading:
             if where not in self._rows:
-                content = self._photos.read(where)
-                row = self._encoder.encode_images([decode(content, where, self._limits)])[0]
+                try:
+                    content = self._photos.read(where)
+                    row = self._encoder.encode_images([decode(content, where, self._limits)])[0]
+                except ImageError as error:
+                    log.warning("%s: %s", where, error.reason)
+                    return None
                 self._rows[where] = row, hashlib.sha256(content).digest()
                 if len(self._rows) > MOST_KEPT:
                     needed = {annotated for annotated, _ in self._annotations.values()} | {where}

@@ -1,0 +1,334 @@
+"""`lpp label-studio`: a machine-learning backend for Label Studio that learns from every annotation.
+
+Here is all that is said between the two: `make_backend` answers Label Studio's requests (health, setup, predict,
+webhook), `LabelConfig` reads a project's labelling configuration, and `Photos` asks Label Studio for images and
+annotations. `annotation_learner.py` fits.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.etree import ElementTree
+
+import httpx2 as httpx
+from anyio import to_thread
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from .._core.addresses import only_for, origin, same_origin
+from ..encoders.pixels.decoding import ImageError, Limits, read_bytes
+from .service.errors import Refusal, add_handlers
+from .service.reading import from_json, kind_of
+from .service.server import HERE
+
+if TYPE_CHECKING:
+    from .annotation_learner import AnnotationLearner
+
+CREATED = {"ANNOTATION_CREATED", "ANNOTATION_UPDATED"}
+LONGEST = 2**18
+"""Most characters of a configuration."""
+LOCAL = "/data/local-files/"
+"""Path under which Label Studio serves files of its own machine: `?d=` names one."""
+LARGEST = 64 * 2**20
+"""Largest request in bytes: Label Studio sends tasks in batches, with addresses of images, not images."""
+MOST_VALUES = 2**20
+"""Most values in the JSON of a request."""
+LARGEST_EXPORT = 2**28
+SECONDS = 30
+
+
+async def content(request: Request) -> dict[str, Any]:
+    """A request's JSON object, within limits. A web page cannot send JSON to another host without asking first."""
+    if kind_of(request) != "application/json":
+        raise Refusal(415, "unknown_content_type", "send application/json.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST:
+            raise Refusal(413, "request_too_large", f"a request may have {LARGEST:,} bytes.")
+    sent = await to_thread.run_sync(from_json, bytes(body or b"{}"), MOST_VALUES)
+    if not isinstance(sent, dict):
+        raise Refusal(422, "invalid", "the body is not a JSON object.")
+    return sent
+
+
+Sent = Annotated[dict[str, Any], Depends(content)]
+
+
+def make_backend(learner: AnnotationLearner, password: str | None = None, *, local: bool = True) -> FastAPI:
+    """The backend as an ASGI application.
+
+    Parameters
+    ----------
+    learner
+        Gives the answers.
+    password
+        What Label Studio must send, by HTTP basic authentication with any user name; None needs no password.
+    local
+        Whether it listens on this machine only: see `service.server`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with learner:
+            yield
+
+    async def admitted(request: Request) -> None:
+        if password is not None and not _knows(request.headers.get("authorization", ""), password):
+            raise Refusal(401, "unauthorised", "send the password.", WWW_Authenticate="Basic")
+
+    app = FastAPI(lifespan=lifespan, dependencies=[Depends(admitted)], openapi_url=None)
+    add_handlers(app)
+    if local and password is None:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
+
+    @app.get("/")
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        return {"status": "UP", "model_class": "lpplusplus", "version": learner.version, "problem": learner.problem}
+
+    @app.post("/setup")
+    async def setup(sent: Sent) -> dict[str, Any]:
+        await _in_thread(learner.configure, sent.get("schema"))
+        project = _number(str(sent.get("project", "")).partition(".")[0])
+        if project is not None:
+            await _in_thread(learner.catch_up, project)
+        return {"model_version": learner.version}
+
+    @app.post("/validate")
+    async def validate(sent: Sent) -> dict[str, Any]:
+        await _in_thread(LabelConfig.read, sent.get("config"))
+        return {"status": "ok"}
+
+    @app.post("/predict")
+    async def predict(sent: Sent) -> dict[str, Any]:
+        config = await _in_thread(learner.configure, sent.get("label_config"))
+        tasks = sent.get("tasks")
+        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+            raise Refusal(422, "invalid", "tasks is not a list of objects.")
+        places = [_part(task, "data").get(config.field) for task in tasks]
+        version, said = learner.version, await _in_thread(learner.predict, places)
+        results = [
+            {"result": [], "score": 0.0, "model_version": version}
+            if one is None
+            else {"result": config.result(one[0]), "score": one[1], "model_version": version}
+            for one in said
+        ]
+        return {"results": results, "model_version": version}
+
+    @app.post("/webhook")
+    async def webhook(sent: Sent) -> JSONResponse:
+        """Answers at once: Label Studio waits a second, and fitting goes on in the background."""
+        action, project = sent.get("action"), _part(sent, "project")
+        if "label_config" in project:
+            await _in_thread(learner.configure, project["label_config"])
+        if action in CREATED and learner.config is not None:
+            annotation, data = _part(sent, "annotation"), _part(_part(sent, "task"), "data")
+            number, where = _number(annotation.get("id")), data.get(learner.config.field)
+            if number is None:
+                raise Refusal(422, "invalid", "the annotation has no id.")
+            cancelled = annotation.get("was_cancelled")
+            learner.annotate(number, where, None if cancelled else learner.config.label_of(annotation.get("result")))
+        elif action == "ANNOTATIONS_DELETED":
+            listed = sent.get("annotations")
+            gone = [_number(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            learner.forget([number for number in gone if number is not None])
+        elif action == "START_TRAINING" and (number := _number(project.get("id"))) is not None:
+            await _in_thread(learner.catch_up, number)
+        return JSONResponse({"status": "ok"}, 201)
+
+    return app
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return await to_thread.run_sync(function, *arguments)
+    except ValueError as error:  # A configuration that is not about images, a project that cannot be read.
+        raise Refusal(422, "invalid", str(error)) from None
+
+
+def _part(whole: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object inside another; an empty one if there is none."""
+    part = whole.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _knows(header: str, password: str) -> bool:
+    scheme, _, given = header.partition(" ")
+    try:
+        said = base64.b64decode(given, validate=True).partition(b":")[2] if scheme.lower() == "basic" else b""
+    except ValueError:
+        said = b""
+    return hmac.compare_digest(said, password.encode())
+
+
+@dataclass(frozen=True)
+class LabelConfig:
+    """An image, and a single choice of its class."""
+
+    choices: str
+    """Name of the `Choices` tag."""
+    image: str
+    """Name of the `Image` tag that it is about."""
+    field: str
+    """The part of a task's data that says where the image is."""
+    labels: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: Any) -> "LabelConfig":
+        """From XML; ValueError if it is not about one image and one choice.
+
+        >>> LabelConfig.read('<View><Image name="i" value="$photo"/><Choices name="c" toName="i"><Choice value="cat"/>'
+        ...                  '<Choice value="dog"/></Choices></View>')
+        LabelConfig(choices='c', image='i', field='photo', labels=('cat', 'dog'))
+        """
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise ValueError("the labelling configuration is missing or too long.")
+        if "<!" in text.replace("<!--", ""):  # Entities can fill the memory, and no configuration needs them.
+            raise ValueError("the labelling configuration has a document type, which is not read.")
+        try:
+            tree = ElementTree.fromstring(text)
+        except ElementTree.ParseError as error:
+            raise ValueError(f"the labelling configuration is not XML ({error}).") from None
+        images = {tag.get("name", ""): tag.get("value", "") for tag in tree.iter("Image")}
+        for tag in tree.iter("Choices"):
+            about, many = tag.get("toName", ""), tag.get("choice", "single")
+            if about not in images or many not in ("single", "single-radio"):
+                continue
+            labels = tuple(dict.fromkeys(one.get("value", "") for one in tag.iter("Choice")))
+            if len(labels) > 1 and all(labels) and images[about].startswith("$"):
+                return cls(tag.get("name", ""), about, images[about][1:], labels)
+        raise ValueError(
+            "the labelling configuration needs an Image and Choices for it, with two or more choices of which one is "
+            'taken (choice="single").'
+        )
+
+    def label_of(self, result: Any) -> str | None:
+        """The choice in an annotation's result; None if there is none that is known."""
+        for part in result if isinstance(result, list) else ():
+            if isinstance(part, dict) and part.get("from_name") == self.choices and part.get("type") == "choices":
+                chosen = _part(part, "value").get("choices")
+                if isinstance(chosen, list) and len(chosen) == 1 and chosen[0] in self.labels:
+                    return str(chosen[0])
+        return None
+
+    def result(self, label: str) -> list[dict[str, Any]]:
+        """A choice, as Label Studio has it in predictions."""
+        return [
+            {"from_name": self.choices, "to_name": self.image, "type": "choices", "value": {"choices": [label]}}
+        ]  # fmt: skip
+
+
+class Photos:
+    """Reads images.
+
+    Parameters
+    ----------
+    url
+        Address of Label Studio, as the user gave it. No other host is asked, and redirects are not followed.
+    token
+        The user's token for it: a personal access token, or a legacy one.
+    folder
+        Where "/data/local-files/?d=…" is on this machine; None asks Label Studio for these too.
+    limits
+        Largest image that is read.
+    """
+
+    def __init__(self, url: str, token: str | None, folder: Path | None, limits: Limits) -> None:
+        if origin(url) is None:
+            raise ValueError(f"{url!r} is not the address of Label Studio, such as http://localhost:8080.")
+        self.url, self._token = url.rstrip("/") + "/", token
+        self._folder, self._limits = folder and folder.resolve(), limits
+        hooks = {"request": [only_for(self.url, "Authorization", self._authorization)]}
+        self._client = httpx.Client(timeout=SECONDS, follow_redirects=False, trust_env=False, event_hooks=hooks)
+        self._lock = threading.Lock()
+        self._access: str | None = None
+
+    @property
+    def has_token(self) -> bool:
+        """Whether there is a token, with which Label Studio gives images and annotations."""
+        return self._token is not None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def read(self, where: Any) -> bytes:
+        """The file that a task names; `ImageError` if it is elsewhere, or cannot be read."""
+        if not isinstance(where, str) or len(where) > 4096:
+            raise ImageError("<task>", "does not say where its image is.")
+        is_path = where.startswith("/") and not where.startswith("//")
+        address = self.url + where[1:] if is_path else where
+        if not same_origin(address, self.url):
+            raise ImageError(where, f"is not at {self.url}, so it is not fetched.")
+        parts = urlsplit(address)
+        if self._folder is not None and parts.path.endswith(LOCAL):
+            return self._local(parse_qs(parts.query).get("d", [""])[0], where)
+        return self._get(address, where, self._limits.max_bytes)
+
+    def annotated(self, project: int) -> list[dict[str, Any]]:
+        """All tasks of a project with their annotations."""
+        address = f"{self.url}api/projects/{int(project)}/export?exportType=JSON"
+        found = json.loads(self._get(address, f"project {project}", LARGEST_EXPORT))
+        return [task for task in found if isinstance(task, dict)]
+
+    def _local(self, name: str, where: str) -> bytes:
+        assert self._folder is not None
+        path = (self._folder / unquote(name)).resolve()
+        if not path.is_relative_to(self._folder):
+            raise ImageError(where, "is outside of the folder for local files.")
+        return read_bytes(path, self._limits)
+
+    def _get(self, address: str, where: str, most: int) -> bytes:
+        try:
+            with self._client.stream("GET", address) as answer:
+                if answer.status_code != 200:
+                    raise ImageError(where, f"Label Studio answers {answer.status_code}: is the token right?")
+                content = bytearray()
+                for chunk in answer.iter_bytes():
+                    content += chunk
+                    if len(content) > most:
+                        raise ImageError(where, f"has more than the {most:,} bytes allowed.")
+                return bytes(content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ImageError(where, f"cannot be fetched ({type(error).__name__}).") from error
+
+    def _authorization(self) -> str | None:
+        """The header for Label Studio; a personal token is a JSON web token, which is good for short-lived ones."""
+        if self._token is None or self._token.count(".") != 2:
+            return self._token and f"Token {self._token}"
+        with self._lock:
+            if self._access is None or _expires_soon(self._access):
+                address, sent = f"{self.url}api/token/refresh", {"refresh": self._token}
+                answer = httpx.post(address, json=sent, timeout=SECONDS, follow_redirects=False, trust_env=False)
+                if answer.status_code != 200:
+                    raise ImageError(self.url, f"does not accept the token ({answer.status_code}).")
+                self._access = str(answer.json()["access"])
+            return f"Bearer {self._access}"
+
+
+def _expires_soon(token: str) -> bool:
+    """Whether a JSON web token is good for less than a minute; the signature is not ours to check."""
+    try:
+        part = token.split(".")[1]
+        return float(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))["exp"]) < time.time() + 60
+    except (ValueError, KeyError, IndexError, TypeError):
+        return True
