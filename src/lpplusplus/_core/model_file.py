@@ -13,7 +13,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -163,13 +165,20 @@ def is_classifier(path: str | PathLike[str]) -> bool:
 
 def _read(path: Path, arrays: bool = True) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     """The arrays and the description in a file; the description alone without `arrays`."""
-    if path.is_dir():  # safetensors would only say "No such device".
-        raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
-    _check_size(path)
+    # The open file is asked what it is, and read: the name may be another's by then. A pipe would wait for a writer.
+    if path.is_dir():  # Windows opens no folder.
+        raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as opened:
+        _check_kind_and_size(path, os.fstat(opened.fileno()))
+        again = f"/dev/fd/{opened.fileno()}"
+        return _content(again if os.path.exists(again) else path, path, arrays)
+
+
+def _content(where: str | Path, path: Path, arrays: bool) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with safetensors.safe_open(where, framework="numpy") as file:
             header = (file.metadata() or {}).get(KEY)
             if header is None:
                 raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
@@ -185,9 +194,10 @@ def _read(path: Path, arrays: bool = True) -> tuple[dict[str, np.ndarray[Any, An
         ) from error
 
 
-def _check_size(path: Path) -> None:
-    """Raise for a file that would take much memory, or (if the system tells) has mostly no content on the disk."""
-    status = path.stat()
+def _check_kind_and_size(path: Path, status: os.stat_result) -> None:
+    """Raise for what is no file, would take much memory, or has mostly no content on the disk."""
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFormatError(f"{path} is a pipe or a device, not a classifier saved by lpplusplus: name its file.")
     stored = getattr(status, "st_blocks", status.st_size // 512) * 512
     if status.st_size > LARGEST_FILE or status.st_size > 100 * max(stored, 2**20):
         raise ModelFormatError(

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp
 from ..deploy.service.errors import failed
 from ..deploy.service.server import run
 from ..encoders.pixels.decoding import ImageError, quiet_pillow
-from ..encoders.pixels.preprocessing import ElongatedError
 from ..images.errors import shown
 from . import exports, guard, page, photos
 from .desk import Desk
@@ -87,8 +86,6 @@ def _routes(desk: Desk) -> list[Route]:
                 key = await to_thread.run_sync(desk.try_photo, *kept[0])
         except ImageError as error:
             refused.append({"name": shown(kept[0][0]), "reason": error.reason})
-        except ElongatedError as error:
-            refused.append({"name": shown(kept[0][0]), "reason": str(error)})
         finally:
             photos.discard(kept[1:] if key else kept)
         return JSONResponse({"key": key, "refused": refused})

@@ -37,15 +37,13 @@ def export(
     lpp export birds.lpp -o head.onnx --head-only
     """
     need("export", "onnx")
-    from ..deploy.export import program_paths
+    from ..deploy.export import export_onnx, program_paths, write_programs
 
     wanted = programs and not head_only
     check_file(output, "-o", "an export", [".onnx"])
     for path in program_paths(output) if wanted else ():
         check_file(path, "-o", "an export", remedy="choose another name for -o, or leave it out with --no-programs")
     from .._core.model_file import load
-    from ..deploy.export import write_programs
-    from ..deploy.export import export_onnx
     from ..images.classifier import ImageClassifier
 
     method = load(model)

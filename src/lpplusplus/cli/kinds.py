@@ -56,9 +56,9 @@ def _is_page(path: Path, kind: str, titled: Callable[[bytes], bool]) -> bool:
 
 def is_export(path: Path) -> bool:
     """Whether it is a model of `lpp export`, or a program beside it that nobody has changed."""
-    from ..deploy import export as programs
+    from ..deploy import export
 
-    return programs.is_export(path)
+    return export.is_export(path)
 
 
 def is_plot(path: Path, dpi: int = 150) -> bool:

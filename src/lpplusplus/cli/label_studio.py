@@ -42,13 +42,11 @@ def label_studio(
     LABEL_STUDIO_API_KEY=$(cat token) lpp label-studio birds.lpp --url http://localhost:8080
     lpp label-studio birds.lpp --token-file token --files photos/ -e clip
     """
-    need("serve", "fastapi", "uvicorn")
+    need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
     check_model(output)
-    from ..deploy.label_studio import make_backend
     from ..deploy.annotation_learner import AnnotationLearner
-    from ..deploy.label_studio import Photos
-    from ..deploy.service.server import address_of, listen
-    from ..deploy.service.server import read_token
+    from ..deploy.label_studio import Photos, make_backend
+    from ..deploy.service.server import address_of, listen, read_token
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..encoders.class_text import check_templates
     from ..encoders.http_post import is_local

@@ -56,9 +56,8 @@ def serve(
     """
     need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
     from ..deploy.service import make_app
-    from ..deploy.service.server import address_of, listen, warm_up
-    from ..deploy.service.server import Settings, read_token
     from ..deploy.service.registry import ModelRegistry
+    from ..deploy.service.server import Settings, address_of, listen, read_token
     from ..encoders.http_post import is_local
 
     local = is_local(host)
@@ -72,10 +71,10 @@ def serve(
         token=read_token(token_file),
         local=local,
     )
-    shelf = ModelRegistry(models, encoder=opening.encoder, allow_network=opening.allow_network)
-    warm_up(shelf)
+    registry = ModelRegistry(models, encoder=opening.encoder, allow_network=opening.allow_network)
+    registry.warm_up()
     sock = listen(host, port)
-    address, names = address_of(sock), [model.name for model in shelf.models]
+    address, names = address_of(sock), [model.name for model in registry.models]
     if settings.token is None and not local:
         warn(f"everybody who can reach {address} may ask: set LPP_SERVE_TOKEN or --token-file.")
 
@@ -85,7 +84,7 @@ def serve(
         else:
             say("[bold]{}[/] answers for {}; Ctrl-C stops it", address, ", ".join(names))
 
-    run_logged(make_app(shelf, settings), sock, ready)
+    run_logged(make_app(registry, settings), sock, ready)
     remark("stopped; every request under way was answered.")
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..encoders import Encoder
 from ..encoders.pixels.decoding import DEFAULT_LIMITS, ImageError, decode
-from ..encoders.pixels.preprocessing import ElongatedError
 from ..images.sources.image_set import ImageSet
 
 LARGEST = 512
@@ -45,7 +44,7 @@ def _prepared(encoder: Encoder, images: ImageSet, count: int) -> list[Any]:
             break
         try:
             found.append(encoder.prepare(decode(item.read_bytes(DEFAULT_LIMITS), name)))  # type: ignore[union-attr, call-arg]
-        except (ImageError, ElongatedError):
+        except ImageError:
             continue
     return found
 

@@ -21,8 +21,8 @@ from ..images.answers import answers
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings, Origin
 from ..methods.zero_shot import ZeroShot
-from .latest_worker import LatestWorker
 from .label_studio import LabelConfig, Photos
+from .latest_worker import LatestWorker
 
 log = logging.getLogger(__name__)
 MOST_KEPT = 100_000

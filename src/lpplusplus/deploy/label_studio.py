@@ -117,7 +117,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
         tasks = sent.get("tasks")
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
             raise Refusal(422, "invalid", "tasks is not a list of objects.")
-        places = [_part(task, "data").get(config.field) for task in tasks]
+        places = [_object(task.get("data")).get(config.field) for task in tasks]
         version, said = learner.version, await _in_thread(learner.predict, places)
         results = [
             {"result": [], "score": 0.0, "model_version": version}
@@ -130,11 +130,11 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
     @app.post("/webhook")
     async def webhook(sent: Sent) -> JSONResponse:
         """Answers at once: Label Studio waits a second, and fitting goes on in the background."""
-        action, project = sent.get("action"), _part(sent, "project")
+        action, project = sent.get("action"), _object(sent.get("project"))
         if "label_config" in project:
             await _in_thread(learner.configure, project["label_config"])
         if action in CREATED and learner.config is not None:
-            annotation, data = _part(sent, "annotation"), _part(_part(sent, "task"), "data")
+            annotation, data = _object(sent.get("annotation")), _object(_object(sent.get("task")).get("data"))
             number, where = _number(annotation.get("id")), data.get(learner.config.field)
             if number is None:
                 raise Refusal(422, "invalid", "the annotation has no id.")
@@ -142,7 +142,9 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
             learner.annotate(number, where, None if cancelled else learner.config.label_of(annotation.get("result")))
         elif action == "ANNOTATIONS_DELETED":
             listed = sent.get("annotations")
-            gone = [_number(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            gone = (
+                [_number(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            )
             learner.forget([number for number in gone if number is not None])
         elif action == "START_TRAINING" and (number := _number(project.get("id"))) is not None:
             await _in_thread(learner.catch_up, number)
@@ -158,10 +160,9 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         raise Refusal(422, "invalid", str(error)) from None
 
 
-def _part(whole: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object inside another; an empty one if there is none."""
-    part = whole.get(name)
-    return part if isinstance(part, dict) else {}
+def _object(value: Any) -> dict[str, Any]:
+    """What should be an object; an empty one if it is not."""
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> int | None:
@@ -193,7 +194,7 @@ class LabelConfig:
     labels: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: Any) -> "LabelConfig":
+    def read(cls, text: Any) -> LabelConfig:
         """From XML; ValueError if it is not about one image and one choice.
 
         >>> LabelConfig.read('<View><Image name="i" value="$photo"/><Choices name="c" toName="i"><Choice value="cat"/>'
@@ -225,7 +226,7 @@ class LabelConfig:
         """The choice in an annotation's result; None if there is none that is known."""
         for part in result if isinstance(result, list) else ():
             if isinstance(part, dict) and part.get("from_name") == self.choices and part.get("type") == "choices":
-                chosen = _part(part, "value").get("choices")
+                chosen = _object(part.get("value")).get("choices")
                 if isinstance(chosen, list) and len(chosen) == 1 and chosen[0] in self.labels:
                     return str(chosen[0])
         return None

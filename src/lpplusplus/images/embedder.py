@@ -238,7 +238,7 @@ class _EmbedRun:
         try:
             prepared = [self.encoder.prepare(image, rng) for rng in _generators(digest, self.origin.views)]
         except ElongatedError as error:
-            return ImageError(name, str(error))
+            return ImageError(name, error.reason)
         except Exception as error:
             raise EncoderError(f"{name}: {self.encoder.spec} cannot prepare this image ({error!r}).") from error
         return _Read(digest, prepared)

@@ -20,10 +20,9 @@ import lpplusplus
 from browsing import browser, web_files
 from commands import ask, complaint, lpp, usage
 from helpers import shared_data
+from lpplusplus.deploy.export import export_onnx, is_export
 from lpplusplus.deploy.export.head import ExportError, head_model
 from lpplusplus.deploy.export.pixels import pixels_model
-from lpplusplus.deploy.export import is_export
-from lpplusplus.deploy.export import export_onnx
 from lpplusplus.encoders.pixels.preprocessing import Preprocessing
 from lpplusplus.images import ImageClassifier
 

@@ -15,10 +15,8 @@ from toy_images import encoded, toy_image
 pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
-from lpplusplus.deploy.label_studio import make_backend
-from lpplusplus.deploy.label_studio import LabelConfig
 from lpplusplus.deploy.annotation_learner import AnnotationLearner
-from lpplusplus.deploy.label_studio import Photos
+from lpplusplus.deploy.label_studio import LabelConfig, Photos, make_backend
 
 CONFIG = (
     '<View><Image name="image" value="$photo"/><Choices name="bird" toName="image" choice="single">'

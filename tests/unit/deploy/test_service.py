@@ -18,10 +18,10 @@ from toy_images import encoded, make_folder, toy_image
 pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
-from lpplusplus.deploy.service import app as service
+from lpplusplus.deploy import service
 from lpplusplus.deploy.service import make_app
-from lpplusplus.deploy.service.server import Settings, read_token
 from lpplusplus.deploy.service.registry import ModelRegistry
+from lpplusplus.deploy.service.server import Settings, read_token
 
 IMAGES = [toy_image(seed) for seed in range(6)]
 FILES = [encoded(image, "PNG") for image in IMAGES]
@@ -66,11 +66,11 @@ def encoder(monkeypatch):
 
 @contextmanager
 def client_of(*paths, **settings):
-    shelf = ModelRegistry(paths)
+    registry = ModelRegistry(paths)
     with TestClient(
-        make_app(shelf, Settings(**settings)), base_url="http://127.0.0.1", raise_server_exceptions=False
+        make_app(registry, Settings(**settings)), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as c:
-        c.shelf = shelf
+        c.registry = registry
         yield c
 
 
@@ -124,8 +124,9 @@ def test_sets_and_none_of_these_are_the_classifiers(client, saved):
     assert (one["set"], one["none_of_these"]) == (None, None)
     asked = {"coverage": 0.8, "false_alarms": 0.2}
     answers = client.post("/predict", files=form(*FILES), params=asked).json()["predictions"]
-    labels, sets = clf.classes_.tolist(), clf.predict_set(IMAGES, 0.8)
-    assert [one["set"] for one in answers] == [[labels[k] for k in np.flatnonzero(row)] for row in sets]
+    labels, sets, order = clf.classes_.tolist(), clf.predict_set(IMAGES, 0.8), -clf.predict_proba(IMAGES)
+    expected = [[labels[k] for k in np.argsort(chances) if row[k]] for chances, row in zip(order, sets, strict=True)]
+    assert [one["set"] for one in answers] == expected, "the likeliest first, as `lpp predict` tells them"
     assert [one["none_of_these"] for one in answers] == clf.none_of_these(IMAGES, 0.2).tolist()
     refused(client.post("/predict?coverage=1.5", files=form(FILES[0])), 422, "invalid")
 
@@ -293,7 +294,7 @@ def test_several_models_share_an_encoder(saved, encoder, tmp_path):
     other = tmp_path / "more.lpp"
     other.write_bytes(saved[0].read_bytes())
     with client_of(saved[0], other, tmp_path / "numbers.lpp", tmp_path / "zero.lpp") as client:
-        first, second, third, _ = client.shelf.models
+        first, second, third, _ = client.registry.models
         assert first.encoder is second.encoder
         assert third.encoder is None
         assert client.post("/predict?model=more", files=form(FILES[0])).json()["model"] == "more"

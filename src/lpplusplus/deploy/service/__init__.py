@@ -218,7 +218,8 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         if not is_known:
             return Health(status=status)
         about = {
-            model.name: ModelHealth(loaded=model.loaded, problem=registry.problems[model.name]) for model in registry.models
+            model.name: ModelHealth(loaded=model.loaded, problem=registry.problems[model.name])
+            for model in registry.models
         }
         return Health(status=status, version=__version__, models=about)
 

@@ -103,7 +103,7 @@ class Batcher:
             image = decode(job.picture.content, job.picture.name, self._limits)
             job.prepared = job.encoder.prepare(image)
         except ElongatedError as error:
-            _fail(job, ImageError(job.picture.name, str(error)))
+            _fail(job, ImageError(job.picture.name, error.reason))
         except Exception as error:
             _fail(job, error)
         else:

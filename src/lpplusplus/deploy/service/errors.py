@@ -1,4 +1,4 @@
-"""Requests that are not answered, each with a status, a code and a sentence; and the numbers that count all requests."""
+"""Requests that are refused: a status, a code and a sentence for each. And the numbers that count all requests."""
 
 from __future__ import annotations
 

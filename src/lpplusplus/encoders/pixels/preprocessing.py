@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from .decoding import ImageError
+
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
@@ -27,8 +29,11 @@ ELONGATION_LIMIT = 1000
 """Largest ratio of an image's sides. Beyond it the resized image would not fit in memory."""
 
 
-class ElongatedError(ValueError):
+class ElongatedError(ImageError):
     """An image whose sides differ by more than `ELONGATION_LIMIT`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("<image>", reason)
 
 
 @dataclass(frozen=True)
