@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import get_annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import backend, checks, model_file
 from .backend import Array
 from .input_checks import InputChecks
-from .parameters import Rule, check_parameters
+from .parameters import check_parameters, in_words_of_today
 from .rows import Rows
 from .saved_state import SavedState
 from .softmax import softmax
@@ -37,15 +36,13 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     `{"alpha": "validation"}`, or `{}` if there was nothing to choose. The benchmark's tables show it; there, a method
     that leaves it out is "not recorded".
 
-    A method is a dataclass whose fields are its parameters. The allowed values of a field are part of its annotation,
-    such as `epochs: Annotated[int, number(0, whole=True)] = 20`, and are checked in `fit`. Class attributes declare
+    A method is a class `with_parameters`: a dataclass whose fields are its parameters. The allowed values of a field
+    are part of its annotation, such as `epochs: Annotated[int, number(0, whole=True)] = 20`, and are checked in `fit`.
+    A parameter that is renamed or moved is `translated` in calls, plans and files. Class attributes declare
     what a file keeps (`fitted_arrays`, `fitted_scalars`, `index_arrays`) and what the method needs (`needs_torch`,
     `needs_places`, `black_box`).
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {}
-    """Allowed values of each parameter. Rules in annotations are added; a module whose annotations are strings lists
-    its rules here."""
     needs_torch: ClassVar[bool] = False
     """Whether `fit` needs torch."""
     black_box: ClassVar[bool] = True
@@ -59,11 +56,12 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     """What the last fit chose among several values, and on which data; None if the method does not say."""
     task_: Task
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        kinds = get_annotations(cls).items()
-        own = {name: [*kind.__metadata__] for name, kind in kinds if hasattr(kind, "__metadata__")}
-        cls.parameter_rules = {**cls.parameter_rules, **own}
+    def set_params(self, **given: Any) -> "Self":
+        """As in scikit-learn; parameters of earlier versions are translated, with a `FutureWarning`."""
+        before = self.get_params(deep=False)
+        now = in_words_of_today(type(self), {**before, **given})
+        super().set_params(**{k: v for k, v in now.items() if k not in before or v is not before[k]})
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,7 +177,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             raise
 
     def _check_parameters(self) -> None:
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_rules)
+        check_parameters(type(self), self.get_params(deep=False))
 
     def _adopt(self, other: "Self") -> "Self":
         """Copy what `_check_task` has set in `other`."""

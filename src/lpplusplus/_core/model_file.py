@@ -140,8 +140,8 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
         kind = method(model["estimator"])
         if kind is None:
             raise ValueError(f"there is no method {model['estimator']!r}")
-        estimator: FewShotClassifier = kind._with_parameters(_tuples(model["parameters"]))
-        check_parameters(kind.__name__, estimator.get_params(deep=False), kind.parameter_rules)
+        estimator: FewShotClassifier = kind._with_parameters(model["parameters"])
+        check_parameters(kind, estimator.get_params(deep=False))
         given = {name[len(PREFIX) :]: arrays.pop(name) for name in [*arrays] if name.startswith(PREFIX)}
         if given and version == FIRST:
             raise ValueError(f"format {FIRST} has no arrays {sorted(given)}")
@@ -297,8 +297,3 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _jsonable(part) for name, part in value.items()}
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _tuples(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Lists become tuples again; JSON changes nothing else here."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in parameters.items()}

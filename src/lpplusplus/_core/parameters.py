@@ -1,16 +1,22 @@
-"""Parameters as a table of what is allowed, checked in `fit`.
+"""Parameters with the rules of what is allowed in their annotations, checked in `fit`.
 
 scikit-learn has the same idea (`_parameter_constraints`), but only for itself. This is the small part of it that is
 needed here, with messages that say what to write instead.
 """
 
+import inspect
 import math
 import numbers
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, wraps
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
+from typing_extensions import dataclass_transform
+
+Kind = TypeVar("Kind", bound=type)
 
 
 @dataclass(frozen=True)
@@ -84,16 +90,85 @@ SEED = Rule(_is_seed, "None, a whole number >= 0 or a numpy random generator")
 """Anything that scikit-learn takes for a `random_state`."""
 
 
-def check_parameters(owner: str, values: Mapping[str, object], table: Mapping[str, Sequence[Rule]]) -> None:
-    """Raise `ValueError` for the first parameter that none of its rules allows.
+@cache
+def rules_of(kind: type) -> dict[str, tuple[Rule, ...]]:
+    """The rules of each parameter: those in the annotations of its class, `k: Annotated[int, number(0)] = 1`.
 
-    >>> check_parameters("LPPlusPlus", {"updates": -1}, {"updates": [number(0, whole=True)]})
+    Raises
+    ------
+    TypeError
+        If an annotation cannot be evaluated: a rule must not vanish with it.
+    """
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"{kind.__name__}: {error} when its annotations are evaluated to find the rules of its parameters: import "
+            f"that name where the class is defined, not for type checkers only."
+        ) from error
+    return {name: hint.__metadata__ for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+
+
+def check_parameters(kind: type, values: Mapping[str, object]) -> None:
+    """Raise `ValueError` for the first parameter of a class that none of its rules allows.
+
+    >>> from lpplusplus import LPPlusPlus
+    >>> check_parameters(LPPlusPlus, {"updates": -1})
     Traceback (most recent call last):
         ...
-    ValueError: LPPlusPlus: updates=-1 is not allowed; it must be a whole number >= 0.
+    ValueError: LPPlusPlus: updates=-1 is not allowed; it must be a whole number >= 0, or None (as the recipe has it).
     """
-    for name, rules in table.items():
-        value = values[name]
-        if not any(rule.allows(value) for rule in rules):
+    for name, rules in rules_of(kind).items():
+        if name in values and not any(rule.allows(values[name]) for rule in rules):
             allowed = ", or ".join(rule.wanted for rule in rules)
-            raise ValueError(f"{owner}: {name}={value!r} is not allowed; it must be {allowed}.")
+            raise ValueError(f"{kind.__name__}: {name}={values[name]!r} is not allowed; it must be {allowed}.")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def with_parameters(kind: Kind) -> Kind:
+    """A dataclass whose fields are the parameters of a method. Its call also takes those of earlier versions.
+
+    `translated` of the class says how they are written today; who writes them by hand gets a `FutureWarning`.
+    """
+    kind = dataclass(kw_only=True, eq=False, repr=False)(kind)  # type: ignore[assignment]
+    made: Any = vars(kind)["__init__"]
+
+    @wraps(made)
+    def init(self: Any, **given: Any) -> None:
+        made(self, **in_words_of_today(type(self), given))
+
+    # As people read it: without the rules.
+    plain, signature = get_type_hints(kind), inspect.signature(made)
+    shown = [part.replace(annotation=plain.get(name, part.annotation)) for name, part in signature.parameters.items()]
+    init.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    init.__annotations__ = {part.name: part.annotation for part in shown[1:]}
+    setattr(kind, "__init__", init)  # noqa: B010  (For mypy, a class may not be given another one.)
+    return kind
+
+
+def in_words_of_today(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a call, translated from those of earlier versions with a warning until 1.1."""
+    known = kind.translated(given)
+    old = {name: value for name, value in given.items() if name not in known or known[name] is not value}
+    if old:
+        new = {name: value for name, value in known.items() if name not in given or given[name] is not value}
+        warnings.warn(
+            f"{kind.__name__}({_written(old)}) is from an earlier version and ends with 1.1: "
+            + (f"write {kind.__name__}({_written(new)})." if new else "leave it out, it changes nothing."),
+            FutureWarning,
+            stacklevel=3,
+        )
+    return dict(known)
+
+
+def _written(parameters: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={_brief(value)}" for name, value in parameters.items())
+
+
+def _brief(value: Any) -> str:
+    """As somebody would write it: without the defaults of a dataclass."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    own = {part.name: getattr(value, part.name) for part in fields(value)}
+    default = {part.name: part.default for part in fields(value)}
+    return f"{type(value).__name__}({_written({k: v for k, v in own.items() if v != default[k]})})"

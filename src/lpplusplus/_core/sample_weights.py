@@ -1,7 +1,7 @@
 """How often each example counts."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,8 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(number(0, open=True).allows(weight) for weight in value.values())
 
 
-CLASS_WEIGHT: list[Rule] = [
+ClassWeight: TypeAlias = Annotated[
+    Any,
     choice(("balanced",)),
     Rule(_is_table, "a dict from class to a number > 0"),
     nothing("every example counts once"),

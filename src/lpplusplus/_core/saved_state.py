@@ -39,9 +39,22 @@ class SavedState(BaseEstimator):  # type: ignore[misc]
         return dict(self.get_params(deep=False))
 
     @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Parameters as this version writes them, from those of any version.
+
+        A method overrides it to rename or to move a parameter. What it does not know stays as it is.
+        """
+        return given
+
+    @classmethod
+    def _decoded(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a file or a plan in Python's own types; the inverse of `_parameters_to_save`."""
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
+
+    @classmethod
     def _with_parameters(cls, saved: dict[str, Any]) -> "Self":
-        """An estimator with the parameters that a file holds; the inverse of `_parameters_to_save`."""
-        return cls(**saved)
+        """An estimator with the parameters of a file of any version."""
+        return cls(**cls.translated(cls._decoded(saved)))
 
     def _arrays_to_save(self) -> dict[str, Array | None]:
         return {name: getattr(self, name) for name in self.fitted_arrays}

@@ -59,7 +59,7 @@ def make(estimator: str, parameters: Mapping[str, Any], encoder: str = "") -> Ba
     kind = find(named(estimator))
     if ":" not in estimator:
         model: BaseEstimator = kind() if kind.black_box else kind(encoder=encoder)
-        return model.set_params(**{key: tuple(v) if isinstance(v, list) else v for key, v in parameters.items()})
+        return model.set_params(**kind._decoded(dict(parameters)))
     if estimator != named(estimator):
         raise ValueError(f"the source of {estimator.partition('@')[0]} has changed while the plan ran: run it again.")
     try:

@@ -1,12 +1,11 @@
 """What the methods that build on zero-shot share: its logits, s·f·t_k for unit f and t_k."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.history import History
-from .._core.parameters import number
+from .._core.parameters import number, with_parameters
 from .._core.rows import sum_by_class, unit_rows
 from .._core.task import Task
 
@@ -14,7 +13,7 @@ LOGIT_SCALE = 100.0
 """CLIP's learned temperature, exp(4.6052), which turns cosines into logits."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class TextBased(FewShotClassifier):
     """Base of methods that compare images with class names.
 

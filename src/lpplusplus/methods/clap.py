@@ -1,13 +1,13 @@
 """CLAP: class names that are trained, each tied to where it began."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number, with_parameters
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
@@ -21,7 +21,7 @@ WARM_UP = 1e-5
 """Learning rate of the first epoch."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class CLAP(TextBased):
     """Train the class directions w_k from the names: logits 100·cos(f, w_k), loss CE + mean_k λ_k ‖w_k - v t_k‖².
 

@@ -1,13 +1,12 @@
 """CLIP-Adapter: a small network that changes the image embedding a little."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, choice, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, choice, nothing, number, with_parameters
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.task import Task
@@ -44,7 +43,7 @@ def _relu(x: Array) -> Array:
     return x * (x > 0)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class ClipAdapter(TextBased):
     """Train a two-layer network on the image embedding and blend its output with the embedding; class names are fixed.
 

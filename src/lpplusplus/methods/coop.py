@@ -1,11 +1,10 @@
 """CoOp: context vectors beside the class name, learned by cross-entropy."""
 
-from dataclasses import dataclass
-
+from .._core.parameters import with_parameters
 from .prompt_learning.prompt_learner import PromptLearner
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class CoOp(PromptLearner):
     """Learn M vectors to put before every class name, so that each prompt is closest to the images of its class.
 

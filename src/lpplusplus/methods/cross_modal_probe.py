@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, nothing, number, several
+from .._core.parameters import CALLBACK, SEED, nothing, number, several, with_parameters
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
@@ -32,7 +31,7 @@ class _Best(NamedTuple):
     weights: Array
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class CrossModalProbe(TextBased):
     """A linear head 100·f·w_k from the names, trained on images and names alike: half of each batch are names.
 

@@ -1,7 +1,7 @@
 """GDA: Gaussian discriminant analysis beside the text classifier, in closed form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from .._core import backend
 from .._core.backend import Array
 from .._core.folds import evenly
-from .._core.parameters import nothing, number
+from .._core.parameters import nothing, number, with_parameters
 from .._core.rows import MEMORY, Rows, unit_rows
 from .._core.task import Task
 from ._gaussians import Gaussians
@@ -22,7 +22,7 @@ ENOUGH_LEFT_OUT = 2000
 """Images of a file that are left out in turn; more would not change the choice."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class GDA(TextBased):
     """Training-free: logits 100·f·t_k + α (f·Pμ_k - μ_k·Pμ_k / 2), P the inverse of the classes' common covariance.
 

@@ -1,9 +1,8 @@
 """KgCoOp: CoOp that stays near the hand-written prompts."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from .._core.parameters import TEXT, nothing, number
+from .._core.parameters import TEXT, nothing, number, with_parameters
 from .prompt_learning.prompt_learner import Batch, PromptLearner
 
 FIRST_WORDS = "a photo of a"
@@ -17,7 +16,7 @@ def drift(text: Any, hand: Any) -> Any:
     return 1 - (text * hand).sum(dim=-1).mean()
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class KgCoOp(PromptLearner):
     """CoOp with a penalty: cross-entropy + λ (1 - mean_k cos(t_k, hand_k)), hand_k the hand-written prompt of class k.
 

@@ -1,13 +1,12 @@
 """Linear adapter: one matrix on the image embedding, tied to the identity."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, TEXT, nothing, number
+from .._core.parameters import CALLBACK, TEXT, nothing, number, with_parameters
 from .._core.progress import Progress
 from .._core.task import Task
 from ._text_based import TextBased
@@ -16,7 +15,7 @@ from .training.finetune import epoch_by, finetune
 from .training.schedule import Schedule, cosine_by_epoch
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class LinearAdapter(TextBased):
     """Train a D×D matrix A from the identity: logits 100·cos(A f, t_k), loss CE + λ ‖A - I‖².
 

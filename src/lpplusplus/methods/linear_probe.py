@@ -1,7 +1,6 @@
 """The standard linear probe: logistic regression on the images alone, its strength searched as in CoOp."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -10,13 +9,13 @@ from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.folds import assign_folds
 from .._core.history import History
-from .._core.parameters import SEED, choice, number
+from .._core.parameters import SEED, choice, number, with_parameters
 from .._core.seeds import generator
 from .._core.task import Task
 from ._logistic_path import LogisticPath, Matrix, search_strength
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class LinearProbe(FewShotClassifier):
     """Multinomial logistic regression with an L2 penalty; class names are not used.
 

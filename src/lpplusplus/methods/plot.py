@@ -1,11 +1,10 @@
 """PLOT: several prompts per class, compared with the places of an image by optimal transport."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from .._core import backend, checks
 from .._core.backend import Array
-from .._core.parameters import FLAG, number
+from .._core.parameters import FLAG, number, with_parameters
 from ._sinkhorn import SMALLEST_EPSILON, transport_plan
 from .prompt_learning.context_prompts import ContextPrompts
 from .prompt_learning.prompt_learner import PromptLearner
@@ -14,7 +13,7 @@ AT_ONCE = 2**22
 """Number of entries of transport plans that are computed at a time."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class PLOT(PromptLearner):
     """P prompts per class against the L places of an image: logit_k = s Σ_lp T_lp f_l · t_kp.
 

@@ -1,9 +1,8 @@
 """ProGrad: CoOp that takes no step against what the hand-written prompts know."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from .._core.parameters import TEXT, nothing, number
+from .._core.parameters import TEXT, nothing, number, with_parameters
 from ..encoders.class_text import check_templates
 from .prompt_learning.prompt_learner import N_CONTEXT, Batch, PromptLearner
 
@@ -19,7 +18,7 @@ def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
     return gradient - strength * inner / (teacher * teacher).sum() * teacher
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class ProGrad(PromptLearner):
     """CoOp without steps against the gradient h of a teacher's loss: g becomes g - λ ⟨g, h⟩/⟨h, h⟩ h if ⟨g, h⟩ < 0.
 

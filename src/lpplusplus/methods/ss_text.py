@@ -1,11 +1,10 @@
 """SS-Text: class names moved towards the class's images, in closed form."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import nothing, number
+from .._core.parameters import nothing, number, with_parameters
 from .._core.task import Task
 from ._held_out import choose
 from ._text_based import TextBased
@@ -14,7 +13,7 @@ TAUS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Values of τ to choose from."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class SSText(TextBased):
     """Training-free: logits 100·cos(f, w_k) with w_k = t_k + n_k / (N τ) · Σ_{i: y_i = k} f_i.
 

@@ -1,12 +1,11 @@
 """TIMO: images weigh the prompts of their class, and prompts join the images in GDA."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.class_prompts import weighted
-from .._core.parameters import FLAG, nothing, number
+from .._core.parameters import FLAG, nothing, number, with_parameters
 from .._core.task import Task
 from ._gaussians import Gaussians
 from ._held_out import choose
@@ -16,7 +15,7 @@ GAMMAS = tuple(range(5, 101, 5))
 """Values of γ to choose from."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class TIMO(GDA):
     """Training-free, for several prompts per class: `text` of shape (P, K, D) or a list per class.
 

@@ -1,9 +1,8 @@
 """Tip-Adapter: a cache of the examples beside the text classifier, nothing trained."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
-from .._core.parameters import FLAG, pair
+from .._core.parameters import FLAG, pair, with_parameters
 from .._core.task import Task
 from .cache.classifier import CacheClassifier
 from .cache.grid_search import grid
@@ -12,7 +11,7 @@ GRID_START = 0.1
 """Where the grids of α and of β begin."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class TipAdapter(CacheClassifier):
     """Training-free: logits 100·f·t_k + α Σ_{i: y_i = k} exp(-β(1 - f·f_i)).
 

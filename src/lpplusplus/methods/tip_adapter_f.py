@@ -1,14 +1,13 @@
 """Tip-Adapter-F: Tip-Adapter with trained keys."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.history import History
-from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number
+from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number, with_parameters
 from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.task import Task
@@ -28,7 +27,7 @@ class TrainedKeys(NamedTuple):
     history: History
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class TipAdapterF(CacheClassifier):
     """Tip-Adapter whose keys are trained: AdamW, learning rate 1e-3 falling along a cosine, 20 epochs, α = β = 1.
 

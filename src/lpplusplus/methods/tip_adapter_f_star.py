@@ -1,9 +1,8 @@
 """Tip-Adapter-F*: Tip-Adapter-F with α and β searched, as the LP++ paper re-evaluates it."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
-from .._core.parameters import pair
+from .._core.parameters import pair, with_parameters
 from .._core.seeds import generator
 from .._core.task import Task
 from .cache.grid_search import grid
@@ -23,7 +22,7 @@ class Candidate(NamedTuple):
     trained: TrainedKeys
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class TipAdapterFStar(TipAdapterF):
     """Tip-Adapter-F with its weights searched, as the LP++ paper re-evaluates it.
 

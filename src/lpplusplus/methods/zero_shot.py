@@ -1,12 +1,13 @@
 """CLIP's own classifier: compare an image with the class names."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._core import backend, checks
 from .._core.class_prompts import read_text, unit_text
+from .._core.parameters import with_parameters
 from .._core.rows import MEMORY
 from .._core.task import Task
 from ._text_based import TextBased
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class ZeroShot(TextBased):
     """Logits 100·cos(f, t_k). Nothing is trained; examples and validation data are not used.
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._core import backend, checks
 from .._core.backend import Array
-from .._core.parameters import FLAG, SEED, Rule, choice, having, nothing, number
+from .._core.parameters import FLAG, SEED, choice, having, nothing, number, with_parameters
 from .._core.rows import MEMORY
-from .._core.sample_weights import CLASS_WEIGHT, weighed
+from .._core.sample_weights import ClassWeight, weighed
 from .._core.seeds import generator
 from .._core.task import Task
 from .doubts import Doubts
 from .fit import train
 from .prompt_weights import weigh_prompts
-from .recipes import Recipe, check_solver_takes, resolve
+from .recipes import Recipe, check_solver, resolve, without_options
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
-from .solvers.base import RULES
+from .solvers.base import Updates
 from .unlabelled import with_unlabelled
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 _FROM_RECIPE = nothing("as the recipe has it")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class LPPlusPlus(Doubts):
     """Linear probe whose class weights are w_k + α_k t_k: a visual prototype and a multiple of the name's embedding.
 
@@ -39,38 +38,8 @@ class LPPlusPlus(Doubts):
     recipe : {"default", "paper", "released"}
         Preset for all parameters below that are None. "paper" is Algorithm 1 (with one α for all classes at the
         start), "released" what the authors' code does.
-    solver : {"flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"} or object, optional
-        Default "flow": the same descent in a few long steps. It may be an object of `lpplusplus.solvers`, or one of
-        your own with `run(objective, point, observer)`; then set the solver's parameters there, not here.
     alpha : {"learned", "fixed", "none"}, optional
         Whether the text weights are trained, or stay at their start; "none" ignores the text.
-    alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
-        Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
-        "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood
-        with names alone. So names that mean nothing do no harm. A name is not used if four or more images of its class
-        contradict it. With four or more images per class and the metric, α is multiplied by the part of their squared
-        length that the images keep under the metric.
-    metric : {"within", "none"}, optional
-        "within", the default: run the descent in coordinates in which images of one class vary equally in all
-        directions, as in linear discriminant analysis. It is off if no class has two images. The recipes "paper" and
-        "released" have "none".
-    w_init : {"class-sums", "random"}, optional
-        Start of the prototypes.
-    cycle : (int, int), optional
-        Steps on W and on α in turn ("flow", "block-mm" and "heavy-ball"). Default (10, 1).
-    updates : int, optional
-        Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. For "flow" it is the time
-        to reach, not a number of steps; its default is 300 per shot of the smallest class, or 120 000 if held-out loss
-        decides when to stop.
-    tau_w, tau_alpha : float, optional
-        Factors of the two curvature constants (all solvers but "lbfgs"). Default 1 and 16, as in the paper.
-    certified : bool, optional
-        Use constants that bound the curvature everywhere, so that every step lowers the loss ("block-mm" and
-        "gradient-descent").
-    learning_rate : {"lipschitz", "grid"} or float, optional
-        Step of "gradient-descent" and "adam": from the curvature, the best of 1e-4 … 1e2 on validation data, or given.
-    intercept : bool, optional
-        Whether classes have a bias. The paper has none, the released code has.
     selection : {"auto", "last", "support-loss", "cross-validation", "validation", "validation-loss"}, optional
         Which iterate to keep. "validation": the one with the best validation accuracy. "validation-loss": the one with
         the lowest log-loss on validation images, at its best temperature. "cross-validation": the same with folds of
@@ -78,10 +47,6 @@ class LPPlusPlus(Doubts):
         the first with a mean loss below 1/32 on the support. "last": the last. "auto" means "validation-loss" with a
         validation set; without one "cross-validation", or "support-loss" if most classes have a single example. In the
         recipes "paper" and "released" it means "validation" with a validation set and "last" without.
-    ties : {"latest", "first"}, optional
-        Which of equally accurate iterates wins on a validation set.
-    folds : int, optional
-        Folds of the cross-validation. Default 4; with 8 000 images and 8 per class or more, 2.
     normalize : bool
         Scale embeddings to unit length, in `fit` (after averaging an image's views) and in `predict`. Text is always
         scaled.
@@ -94,6 +59,35 @@ class LPPlusPlus(Doubts):
         does not keep its rows, so it cannot `extend`.
     random_state : int, Generator, RandomState or None
         Seed of folds and random starts. The default 0 makes fits repeat bit for bit on a CPU.
+
+    Other Parameters
+    ----------------
+    solver : {"flow", "block-mm", "heavy-ball", "gradient-descent", "adam", "lbfgs"} or object, optional
+        For ablations, as all that follow. Default "flow": the same descent in a few long steps. An object of
+        `lpplusplus.solvers` has options, `solver=BlockMM(tau_w=2.0)`; or one of your own with
+        `run(objective, point, observer)`.
+    updates : int, optional
+        Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. For "flow" it is the time
+        to reach, not a number of steps; its default is 300 per shot of the smallest class, or 120 000 if held-out loss
+        decides when to stop.
+    metric : {"within", "none"}, optional
+        "within", the default: run the descent in coordinates in which images of one class vary equally in all
+        directions, as in linear discriminant analysis. It is off if no class has two images. The recipes "paper" and
+        "released" have "none".
+    alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
+        Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
+        "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood
+        with names alone. So names that mean nothing do no harm. A name is not used if four or more images of its class
+        contradict it. With four or more images per class and the metric, α is multiplied by the part of their squared
+        length that the images keep under the metric.
+    w_init : {"class-sums", "random"}, optional
+        Start of the prototypes.
+    intercept : bool, optional
+        Whether classes have a bias. The paper has none, the released code has.
+    ties : {"latest", "first"}, optional
+        Which of equally accurate iterates wins on a validation set.
+    folds : int, optional
+        Folds of the cross-validation. Default 4; with 8 000 images and 8 per class or more, 2.
 
     Attributes
     ----------
@@ -133,32 +127,6 @@ class LPPlusPlus(Doubts):
     array(['cat', 'dog'], dtype='<U3')
     """
 
-    parameter_rules: ClassVar[dict[str, list[Rule]]] = {
-        "recipe": [choice(("default", "paper", "released"))],
-        "solver": [choice(tuple(SOLVERS)), having("run"), _FROM_RECIPE],
-        "alpha": [choice(("learned", "fixed", "none")), _FROM_RECIPE],
-        "alpha_init": [choice(("trusted", "shared", "per-class", "random")), number(), _FROM_RECIPE],
-        "metric": [choice(("within", "none")), _FROM_RECIPE],
-        "w_init": [choice(("class-sums", "random")), _FROM_RECIPE],
-        "cycle": [*RULES["cycle"], _FROM_RECIPE],
-        "updates": [number(0, whole=True), _FROM_RECIPE],
-        "tau_w": [*RULES["tau_w"], _FROM_RECIPE],
-        "tau_alpha": [*RULES["tau_alpha"], _FROM_RECIPE],
-        "certified": [*RULES["certified"], _FROM_RECIPE],
-        "learning_rate": [choice(("lipschitz", "grid")), number(0, open=True), _FROM_RECIPE],
-        "intercept": [FLAG, _FROM_RECIPE],
-        "selection": [
-            choice(("auto", "last", "support-loss", "cross-validation", "validation", "validation-loss")),
-            _FROM_RECIPE,
-        ],
-        "ties": [choice(("latest", "first")), _FROM_RECIPE],
-        "folds": [number(2, whole=True), _FROM_RECIPE],
-        "normalize": [FLAG],
-        "class_weight": CLASS_WEIGHT,
-        "memory": [number(0)],
-        "random_state": [SEED],
-    }
-
     fitted_arrays: ClassVar[dict[str, str]] = {
         "coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?", **Doubts.doubt_arrays
     }  # fmt: skip
@@ -168,26 +136,27 @@ class LPPlusPlus(Doubts):
         "learning_rate_": "number?",
     }
 
-    recipe: str = "default"
-    solver: Any = None
-    alpha: str | None = None
-    alpha_init: str | float | None = None
-    metric: str | None = None
-    w_init: str | None = None
-    cycle: tuple[int, int] | None = None
-    updates: int | None = None
-    tau_w: float | None = None
-    tau_alpha: float | None = None
-    certified: bool | None = None
-    learning_rate: str | float | None = None
-    intercept: bool | None = None
-    selection: str | None = None
-    ties: str | None = None
-    folds: int | None = None
-    normalize: bool = True
-    class_weight: Any = None
-    memory: float = MEMORY
-    random_state: Any = 0
+    recipe: Annotated[str, choice(("default", "paper", "released"))] = "default"
+    alpha: Annotated[str | None, choice(("learned", "fixed", "none")), _FROM_RECIPE] = None
+    selection: Annotated[
+        str | None,
+        choice(("auto", "last", "support-loss", "cross-validation", "validation", "validation-loss")),
+        _FROM_RECIPE,
+    ] = None
+    normalize: Annotated[bool, FLAG] = True
+    class_weight: ClassWeight = None
+    memory: Annotated[float, number(0)] = MEMORY
+    random_state: Annotated[Any, SEED] = 0
+    solver: Annotated[Any, choice(tuple(SOLVERS)), having("run"), _FROM_RECIPE] = None
+    updates: Updates = None
+    metric: Annotated[str | None, choice(("within", "none")), _FROM_RECIPE] = None
+    alpha_init: Annotated[
+        str | float | None, choice(("trusted", "shared", "per-class", "random")), number(), _FROM_RECIPE
+    ] = None
+    w_init: Annotated[str | None, choice(("class-sums", "random")), _FROM_RECIPE] = None
+    intercept: Annotated[bool | None, FLAG, _FROM_RECIPE] = None
+    ties: Annotated[str | None, choice(("latest", "first")), _FROM_RECIPE] = None
+    folds: Annotated[int | None, number(2, whole=True), _FROM_RECIPE] = None
 
     def fit(
         self, X: Any, y: Any, *, text: Any = None, classes: Any = None, X_val: Any = None, y_val: Any = None,
@@ -217,7 +186,7 @@ class LPPlusPlus(Doubts):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_solver_takes(self.recipe, self.get_params(deep=False))
+        check_solver(self.solver, self.updates, self.alpha)
 
     def _resolved(self) -> Recipe:
         return resolve(self.recipe, self.get_params(deep=False))
@@ -269,11 +238,21 @@ class LPPlusPlus(Doubts):
         return saved
 
     @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; options of solvers are in the solver."""
+        return without_options(given)
+
+    @classmethod
+    def _decoded(cls, saved: dict[str, Any]) -> dict[str, Any]:
+        weights = saved.get("class_weight")
+        if isinstance(weights, list):
+            saved = {**saved, "class_weight": dict(weights)}
+        return super()._decoded({**saved, "solver": from_json(saved.get("solver"))})
+
+    @classmethod
     def _with_parameters(cls, saved: dict[str, Any]) -> Self:
-        saved = {**saved, "solver": from_json(saved["solver"])}
-        if isinstance(saved.get("class_weight"), tuple):
-            saved["class_weight"] = dict(saved["class_weight"])
-        return cls(**saved)
+        # Earlier versions let options pass that the solver does not have.
+        return cls(**without_options(cls._decoded(saved), strict=False))
 
     def _scalars_to_save(self) -> dict[str, Any]:
         return {**super()._scalars_to_save(), "history": self.history_.as_flat_lists()}

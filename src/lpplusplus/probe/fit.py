@@ -88,7 +88,7 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
     if recipe.rates:
         if task.X_val is None or recipe.selection not in ("auto", "validation"):
             raise ValueError(
-                "learning_rate='grid' chooses by accuracy on validation data: pass X_val and y_val to fit with "
+                "learning_rate='auto' chooses by accuracy on validation data: pass X_val and y_val to fit with "
                 "selection='validation', or name one rate."
             )
         return "validation"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from .solvers import SOLVERS, BlockMM, Flow, HeavyBall, Solver
-from .solvers.base import LPP_UPDATES, check_certified
+from .solvers.base import LPP_UPDATES
 from .solvers.foreign import Foreign
 
 LEARNING_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
 """The paper's grid for gradient descent and Adam."""
-OF_SOLVERS = ("updates", "cycle", "tau_w", "tau_alpha", "certified", "learning_rate")
-"""Parameters of the estimator that set a solver given by name."""
+OPTIONS = ("cycle", "tau_w", "tau_alpha", "certified", "learning_rate")
+"""Options of solvers that were parameters of the estimator in earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -50,81 +50,73 @@ RECIPES = {
 def resolve(name: str, given: Mapping[str, Any]) -> Recipe:
     """The recipe `name`, where every parameter of `given` that is not None replaces the recipe's.
 
-    >>> resolve("paper", {"cycle": (1, 1), "updates": None}).solver.cycle
-    (1, 1)
+    >>> resolve("paper", {"solver": BlockMM(cycle=(1, 1)), "updates": None}).solver
+    BlockMM(updates=300, learn_alpha=True, cycle=(1, 1), tau_w=1.0, tau_alpha=16.0, certified=False)
     """
-    preset, given = RECIPES[name], _named(given)
+    preset, given = RECIPES[name], {key: value for key, value in given.items() if value is not None}
     chosen = {field.name: given[field.name] for field in fields(Recipe) if field.name in given}
-    rates = LEARNING_RATES if given.get("learning_rate") == "grid" else ()
-    recipe = replace(preset, **{**chosen, "solver": preset.solver, "rates": rates})
-    learn_alpha, solver = recipe.alpha == "learned", given.get("solver")
-    if solver is None or isinstance(solver, str):
-        solver = preset.solver if solver is None else SOLVERS[solver](preset.solver.updates)
-        solver = replace(solver, **_settings(solver, given), learn_alpha=learn_alpha)
-    elif isinstance(solver, Solver):
-        updates = preset.solver.updates if solver.updates is None else solver.updates
-        solver = replace(solver, updates=updates, learn_alpha=solver.learn_alpha and learn_alpha)
-    else:
+    recipe = replace(preset, **{**chosen, "solver": preset.solver})
+    learn_alpha, solver = recipe.alpha == "learned", given.get("solver", preset.solver)
+    if isinstance(solver, str):
+        solver = SOLVERS[solver]()
+    if not isinstance(solver, Solver):
         if _can_leave_alpha(solver):
             learn_alpha = solver.learn_alpha and learn_alpha
             solver = replace(solver, learn_alpha=learn_alpha)
-        solver = Foreign(solver=solver, learn_alpha=learn_alpha)
-    return replace(recipe, solver=solver)
+        return replace(recipe, solver=Foreign(solver=solver, learn_alpha=learn_alpha))
+    updates = given.get("updates", preset.solver.updates if solver.updates is None else solver.updates)
+    rates = LEARNING_RATES if getattr(solver, "learning_rate", None) == "auto" else ()
+    return replace(
+        recipe, rates=rates, solver=replace(solver, updates=updates, learn_alpha=solver.learn_alpha and learn_alpha)
+    )
 
 
-def check_solver_takes(name: str, given: Mapping[str, Any]) -> None:
-    """Raise for a parameter that the solver of `given`, or of the recipe `name`, does not take."""
-    given = _named(given)
-    solver = given.get("solver")
-    asked = {key: given[key] for key in OF_SOLVERS if key in given and not _asks_nothing(key, given[key])}
-    if solver is None or isinstance(solver, str):
-        kind = type(RECIPES[name].solver)
-        _check_by_name(solver or next(word for word in SOLVERS if SOLVERS[word] is kind), asked)
-        return
-    for key, value in asked.items():
+def check_solver(solver: Any, updates: int | None, alpha: str | None) -> None:
+    """Raise if the solver's own parameters leave no room for one of the estimator."""
+    given = not isinstance(solver, str | None)
+    if updates is not None and given and not (isinstance(solver, Solver) and solver.updates is None):
         raise ValueError(
-            f"{key}={value!r} sets a solver that is given by its name; solver={solver!r} is an object with parameters "
-            f"of its own: set it there and leave it out here."
+            f"updates={updates} sets the budget, but solver={solver!r} is an object with a budget of its own: set it "
+            f"there and leave it out here."
         )
-    if given.get("alpha") == "fixed" and not _can_leave_alpha(solver):
+    if alpha == "fixed" and given and not _can_leave_alpha(solver):
         raise ValueError(
             f"alpha='fixed' keeps the solver from moving α, but solver={solver!r} is not a dataclass with a field "
             f"learn_alpha to be told so: add the field, or leave alpha out."
         )
 
 
-def _check_by_name(solver: str, asked: dict[str, Any]) -> None:
-    for key, value in asked.items():
-        takers = [word for word, kind in SOLVERS.items() if key in kind.__dataclass_fields__]
-        if solver not in takers:
-            listed = ", ".join(map(repr, takers[:-1])) + f" and {takers[-1]!r}"
-            raise ValueError(
-                f"{key}={value!r} is for solver={listed}; solver={solver!r} does not take it: leave it out, or name "
-                f"one of those."
-            )
-    if "certified" in asked:
-        check_certified([key for key in ("tau_w", "tau_alpha") if key in asked], asked.get("learning_rate"))
+def without_options(given: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
+    """Parameters of the estimator, where options of solvers, which it had in earlier versions, are in the solver.
 
+    An option that the solver does not have raises ValueError, or is left out unless `strict`.
 
-def _named(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def _asks_nothing(key: str, value: Any) -> bool:
-    """Whether solvers without this parameter do what the value asks anyway."""
-    return (key == "certified" and not value) or (key == "learning_rate" and value == "lipschitz")
+    >>> without_options({"recipe": "paper", "tau_w": 2.0, "cycle": None})["solver"].tau_w
+    2.0
+    """
+    options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
+    rest = {key: value for key, value in given.items() if key not in OPTIONS}
+    solver = given.get("solver")
+    if isinstance(solver, str | None):
+        preset = RECIPES.get(given.get("recipe", "default"), RECIPES["default"]).solver
+        kind = SOLVERS.get(solver or "", type(preset))
+    else:
+        kind = type(solver)
+    asks_nothing = {"certified": False, "learning_rate": "lipschitz"}
+    for key, value in [*options.items()]:
+        if not hasattr(kind, key):
+            if strict and value != asks_nothing.get(key, value is None):
+                takers = ", ".join(taker.__name__ for taker in SOLVERS.values() if hasattr(taker, key))
+                raise ValueError(f"{key}={value!r} is an option of {takers}; {kind.__name__} does not take it.")
+            del options[key]
+        elif isinstance(value, str):
+            options[key] = {"grid": "auto", "lipschitz": None}.get(value, value)
+        elif isinstance(value, list):
+            options[key] = tuple(value)
+    if options:
+        rest["solver"] = kind(**options) if isinstance(solver, str | None) else replace(solver, **options)
+    return rest
 
 
 def _can_leave_alpha(solver: Any) -> bool:
     return is_dataclass(solver) and hasattr(solver, "learn_alpha")
-
-
-def _settings(solver: Solver, given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters in `given` that `solver` takes, under its own names."""
-    settings = {key: given[key] for key in OF_SOLVERS if key in given and hasattr(solver, key)}
-    if "cycle" in settings:
-        settings["cycle"] = tuple(int(steps) for steps in settings["cycle"])
-    if "learning_rate" in settings:
-        rate = settings["learning_rate"]
-        settings["learning_rate"] = None if isinstance(rate, str) else float(rate)
-    return settings

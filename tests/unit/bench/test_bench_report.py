@@ -28,6 +28,7 @@ from lpplusplus.bench.report.tables import make_tables
 from lpplusplus.bench.results import Results, Row
 from lpplusplus.images.evaluation import BINS
 from lpplusplus.probe.lipschitz import gamma_global
+from lpplusplus.solvers import GradientDescent
 
 NASTY = "<b>&_$%"
 METHODS = ["Zero-shot", "Standard LP", "LP++ (default)", "_own {x} \\ #1|`*`"]
@@ -447,9 +448,11 @@ def test_the_lipschitz_step_is_found_in_real_histories():
     y = np.arange(12) % 4
     X = text[y] + rng.standard_normal((12, 16))
     rows = []
-    for parameters in ({"learning_rate": 0.5}, {}):
-        given = {"solver": "gradient-descent", **parameters}
-        probe = LPPlusPlus(recipe="paper", updates=5, **given).fit(X, y, text=text)
+    with_rate = {"solver": {"solver": "gradient-descent", "learning_rate": 0.5}}
+    before = {"solver": "gradient-descent", "learning_rate": 0.5}  # As rows of 0.1 have it.
+    fast, plain = GradientDescent(learning_rate=0.5), GradientDescent()
+    for given, solver in ((before, fast), (with_rate, fast), ({"solver": "gradient-descent"}, plain)):
+        probe = LPPlusPlus(recipe="paper", updates=5, solver=solver).fit(X, y, text=text)
         curve = {name: values.tolist() for name, values in probe.history_.as_arrays().items()}
         rows.append(Row(Cell("d", "b", str(given), 3, 1, "LPPlusPlus", given), "ok", accuracy=0.5, curve=curve))
     units = [array / np.linalg.norm(array, axis=1, keepdims=True) for array in (X, text)]

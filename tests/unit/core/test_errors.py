@@ -182,18 +182,11 @@ def test_not_fitted():
         ({"updates": -1}, "updates=-1 is not allowed; it must be a whole number >= 0"),
         ({"updates": 2.5}, "updates=2.5"),
         ({"updates": True}, "updates=True"),
-        ({"cycle": (0, 1)}, r"cycle=\(0, 1\).*two whole numbers of at least 1 and 0"),
-        ({"cycle": 10}, "cycle=10"),
-        ({"tau_w": 0}, "tau_w=0 is not allowed; it must be a number > 0"),
         ({"alpha_init": "mean"}, "alpha_init='mean'.*'shared', 'per-class'"),
         ({"alpha_init": np.nan}, "alpha_init=nan"),
         ({"folds": 1}, "folds=1"),
         ({"normalize": "yes"}, "normalize='yes'.*True or False"),
         ({"random_state": "lucky"}, "random_state='lucky'"),
-        ({"certified": True}, "certified=True.*solver='flow'"),
-        ({"certified": True, "solver": "block-mm", "tau_w": 1}, "certified=True fixes tau_w"),
-        ({"certified": True, "solver": "gradient-descent", "learning_rate": 1.0}, "certified=True.*learning_rate=1.0"),
-        ({"learning_rate": 0.1}, "learning_rate=0.1 is for solver='gradient-descent' and 'adam'"),
     ],
 )
 def test_parameters(parameters, message):

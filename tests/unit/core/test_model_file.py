@@ -19,6 +19,7 @@ from helpers import resign
 from lpplusplus import LPPlusPlus, ModelFormatError
 from lpplusplus._core.files import _nameless
 from lpplusplus._core.model_file import atomic_write, is_classifier
+from lpplusplus.solvers import BlockMM, Flow, HeavyBall
 from tasks import small_task
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -43,7 +44,8 @@ def test_a_loaded_probe_predicts_bit_for_bit(task, tmp_path, recipe, dtype):
     F, y, T = task
     F, T = F.astype(dtype), T.astype(dtype)
     X = np.random.default_rng(0).standard_normal((50, 24)).astype(dtype)
-    probe = LPPlusPlus(recipe=recipe, cycle=(5, 1)).fit(F, y, text=T)
+    solver = {"default": Flow, "paper": BlockMM, "released": HeavyBall}[recipe](cycle=(5, 1))
+    probe = LPPlusPlus(recipe=recipe, solver=solver).fit(F, y, text=T)
     probe.save(tmp_path / "a.lpp", metadata={"encoder": "RN50", "prompts": ["a photo of a {}."]})
     again = lpplusplus.load(tmp_path / "a.lpp")
     assert (again.decision_function(X) == probe.decision_function(X)).all()
@@ -288,10 +290,10 @@ def test_metadata_comes_back_as_json_has_it(task, tmp_path):
 def test_scalars_of_numpy_are_saved_as_numbers(task, tmp_path):
     F, y, T = task
     names = np.array([np.int64(k) for k in range(5)], dtype=object)
-    probe = LPPlusPlus(cycle=(np.int64(5), np.int64(1))).fit(F, names[y], text=T)
+    probe = LPPlusPlus(solver=Flow(cycle=(np.int64(5), np.int64(1)))).fit(F, names[y], text=T)
     probe.save(tmp_path / "a.lpp")
     again = lpplusplus.load(tmp_path / "a.lpp")
-    assert again.cycle == (5, 1)
+    assert again.solver.cycle == (5, 1)
     assert (again.predict(F) == probe.predict(F)).all()
 
 

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import lpplusplus
 from helpers import NEEDS_NEWER_SCIPY
 from lpplusplus import LPPlusPlus, fit_many
+from lpplusplus.solvers import Adam, BlockMM, Flow, GradientDescent, HeavyBall
 from tasks import small_task
 from transcriptions import algorithm_1, logits
 
@@ -53,9 +54,8 @@ def test_check_estimator(recipe):
 @pytest.mark.parametrize("alpha", ["learned", "fixed", "none"])
 def test_every_solver_lowers_the_loss(task, solver, alpha):
     F, y, T = task
-    rate = {"learning_rate": 0.01} if solver == "adam" else {}
-    shared = {"metric": "none", "selection": "last", "updates": 40}
-    probe = LPPlusPlus(solver=solver, alpha=alpha, **shared, **rate).fit(F, y, text=T)
+    solver = Adam(learning_rate=0.01) if solver == "adam" else solver
+    probe = LPPlusPlus(solver=solver, alpha=alpha, metric="none", selection="last", updates=40).fit(F, y, text=T)
     assert probe.history_.loss[-1] < probe.history_.loss[0]
     assert probe.score(F, y) > 0.9
     if alpha == "none":
@@ -70,21 +70,21 @@ def test_every_solver_lowers_the_loss(task, solver, alpha):
 
 @pytest.mark.parametrize("with_text", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("solver", ["block-mm", "gradient-descent"])
+@pytest.mark.parametrize("solver", [BlockMM, GradientDescent])
 def test_certified_steps_never_raise_the_loss(solver, intercept, with_text):
     """An intercept is one more feature, of the length of all others together where they are unit vectors."""
     rng = np.random.default_rng(0)
     X, T = rng.standard_normal((60, 60)), rng.standard_normal((2, 60))
     y = (np.arange(60) % 10 == 0).astype(int)
-    probe = LPPlusPlus(solver=solver, certified=True, intercept=intercept, selection="last", updates=60)
+    probe = LPPlusPlus(solver=solver(60, certified=True), intercept=intercept, selection="last")
     losses = probe.fit(X, y, text=T if with_text else None).history_.loss
     assert np.diff(losses).max() <= 1e-12
 
 
 def test_a_cycle_without_alpha_leaves_it_alone(task):
     F, y, T = task
-    for solver in ("block-mm", "heavy-ball", "flow"):
-        probe = LPPlusPlus(solver=solver, cycle=(10, 0), selection="last", updates=40).fit(F, y, text=T)
+    for solver in (BlockMM, HeavyBall, Flow):
+        probe = LPPlusPlus(solver=solver(40, cycle=(10, 0)), selection="last").fit(F, y, text=T)
         assert np.ptp(probe.alpha_) == 0
         assert probe.parameter_count_ == 6 * 32
         assert probe.history_.loss[-1] < probe.history_.loss[0]
@@ -93,9 +93,10 @@ def test_a_cycle_without_alpha_leaves_it_alone(task):
 @pytest.mark.parametrize("shape", [(5, 3, 24), (5, 12, 16)])
 def test_constants_and_starts_reach_the_solver(shape):
     F, y, T = small_task(*shape, seed=4)
-    chosen = {"tau_w": 2.0, "tau_alpha": 4.0, "alpha_init": "per-class", "updates": 60, "cycle": (3, 2)}
-    probe = LPPlusPlus(solver="block-mm", metric="none", selection="last", **chosen).fit(F, y, text=T)
-    W, alpha = algorithm_1(F, y, T, **chosen)[-1]
+    chosen = {"updates": 60, "tau_w": 2.0, "tau_alpha": 4.0, "cycle": (3, 2)}
+    probe = LPPlusPlus(solver=BlockMM(**chosen), metric="none", selection="last", alpha_init="per-class")
+    probe.fit(F, y, text=T)
+    W, alpha = algorithm_1(F, y, T, **chosen, alpha_init="per-class")[-1]
     assert np.abs(probe.decision_function(F) - logits(F, T, W, alpha)).max() < 1e-9
     assert np.allclose(probe.alpha_, alpha, atol=1e-9)
 
@@ -105,9 +106,7 @@ def test_adam_step_by_hand(task):
     from lpplusplus.probe.objective import gradients
 
     F, y, T = task
-    start, one = (
-        LPPlusPlus(recipe="paper", solver="adam", learning_rate=0.5, updates=u).fit(F, y, text=T) for u in (0, 1)
-    )
+    start, one = (LPPlusPlus(recipe="paper", solver=Adam(u, learning_rate=0.5)).fit(F, y, text=T) for u in (0, 1))
     g = gradients(F, y, start.prototypes_, start.alpha_, T)
     assert np.allclose(one.alpha_, start.alpha_ - 0.5 * np.sign(g.alpha), atol=1e-4)
     expected = start.coef_ - 0.5 * g.W / (np.abs(g.W) + 1e-8) + (one.alpha_ - start.alpha_)[:, None] * T
@@ -145,17 +144,17 @@ def test_learning_rate_grid_picks_the_best_on_validation():
     X, labels, T = small_task(6, 5, 32, seed=0, n_extra=80)
     F, y, X, labels = X[:40], labels[:40], X[40:], labels[40:]
     val = {"X_val": X, "y_val": labels}
-    best = LPPlusPlus(solver="gradient-descent", learning_rate="grid", updates=30).fit(F, y, text=T, **val)
+    best = LPPlusPlus(solver=GradientDescent(30, learning_rate="auto")).fit(F, y, text=T, **val)
     scores = {
-        rate: LPPlusPlus(solver="gradient-descent", learning_rate=rate, updates=30, selection="validation")
+        rate: LPPlusPlus(solver=GradientDescent(30, learning_rate=rate), selection="validation")
         .fit(F, y, text=T, **val)
         .score(X, labels)
         for rate in (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
     }
     assert best.score(X, labels) == max(scores.values())
     assert scores[best.learning_rate_] == max(scores.values())
-    with pytest.raises(ValueError, match=r"learning_rate='grid'.*X_val"):
-        LPPlusPlus(solver="adam", learning_rate="grid").fit(F, y, text=T)
+    with pytest.raises(ValueError, match=r"learning_rate='auto'.*X_val"):
+        LPPlusPlus(solver=Adam(learning_rate="auto")).fit(F, y, text=T)
 
 
 def test_updates_0_is_the_training_free_classifier(task):
@@ -344,7 +343,9 @@ def test_text_through_metadata_routing(task):
         assert pipe.fit(F, y, text=T)[-1].alpha_ is not None
         scores = cross_val_score(probe, F, y, params={"text": T}, cv=3)
         assert scores.mean() > 0.5  # chance is 1/6
-        search = GridSearchCV(probe, {"updates": [0, 50], "cycle": [(10, 1), (1, 1)]}, cv=2).fit(F, y, text=T)
+        search = GridSearchCV(probe, {"updates": [0, 50], "solver": [Flow(), BlockMM(cycle=(1, 1))]}, cv=2).fit(
+            F, y, text=T
+        )
         assert search.best_estimator_.alpha_ is not None
 
 
@@ -401,9 +402,9 @@ def test_numbers_that_training_can_change(task, parameters, with_text, for_each_
 
 def test_coming_back_from_a_clone(task):
     F, y, T = task
-    probe = LPPlusPlus(solver="block-mm", updates=20, cycle=[3, 1])
+    probe = LPPlusPlus(solver=BlockMM(cycle=[3, 1]), updates=20)
     assert sklearn.clone(probe).fit(F, y, text=T).n_updates_ > 0
-    assert probe.cycle == [3, 1]
+    assert probe.solver.cycle == [3, 1]
 
 
 CONCURRENT_FITS = """

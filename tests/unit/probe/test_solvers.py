@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,8 +94,8 @@ def test_an_object_and_the_other_parameters(task, recipe, alpha):
     F, y, T = task
     shared = {"recipe": recipe, "alpha": alpha, "selection": "last"}
     for kind, name in ((BlockMM, "block-mm"), (Flow, "flow"), (HeavyBall, "heavy-ball")):
-        ours = LPPlusPlus(solver=kind(cycle=(3, 2)), **shared).fit(F, y, text=T)
-        named = LPPlusPlus(solver=name, cycle=(3, 2), **shared).fit(F, y, text=T)
+        ours = LPPlusPlus(solver=kind(7), **shared).fit(F, y, text=T)
+        named = LPPlusPlus(solver=name, updates=7, **shared).fit(F, y, text=T)
         assert (ours.coef_ == named.coef_).all()
         assert ours.parameter_count_ == named.parameter_count_
     fixed = LPPlusPlus(solver=BlockMM(learn_alpha=False), **shared).fit(F, y, text=T)
@@ -106,7 +107,7 @@ def test_a_rate_of_its_own(task, validation):
     probe = LPPlusPlus(solver=GradientDescent(30, learning_rate=2.0), selection="last").fit(F, y, text=T)
     assert probe.learning_rate_ == 2.0
     assert LPPlusPlus(solver=BlockMM(), selection="last").fit(F, y, text=T).learning_rate_ is None
-    grid = LPPlusPlus(solver="adam", learning_rate="grid", updates=10).fit(F, y, text=T, **validation)
+    grid = LPPlusPlus(solver=Adam(10, learning_rate="auto")).fit(F, y, text=T, **validation)
     assert grid.learning_rate_ in (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
 
 
@@ -116,16 +117,8 @@ def test_a_rate_of_its_own(task, validation):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"solver": "adam", "cycle": (1, 1)},
-            r"cycle=\(1, 1\) is for solver='flow', 'block-mm' and 'heavy-ball'; .*adam",
-        ),
-        ({"solver": "lbfgs", "tau_w": 2.0}, "tau_w=2.0 is for .* and 'adam'; solver='lbfgs' does not take it"),
-        ({"certified": True}, "certified=True is for solver='block-mm' and 'gradient-descent'; solver='flow'"),
-        ({"recipe": "paper", "learning_rate": "grid"}, "learning_rate='grid' is for .*; solver='block-mm'"),
-        ({"solver": BlockMM(), "cycle": (1, 1)}, r"cycle=\(1, 1\) sets a solver .*BlockMM\(.* set it there"),
-        ({"solver": Flow(), "updates": 0}, r"updates=0 sets a solver .*Flow\("),
-        ({"solver": Halving(), "tau_w": 1.0}, r"tau_w=1.0 sets a solver .*Halving\(steps=20"),
+        ({"solver": Flow(3), "updates": 0}, r"updates=0 sets the budget, but solver=Flow\(updates=3.* set it there"),
+        ({"solver": Halving(), "updates": 1}, r"updates=1 sets the budget, but solver=.*Halving\(steps=20"),
         ({"solver": Halving(), "alpha": "fixed"}, r"alpha='fixed' .*Halving\(.* learn_alpha .*add the field"),
         ({"solver": BlockMM}, "solver=<class .* an object with a method 'run'"),
         ({"solver": object()}, "solver=<object .* is not allowed"),
@@ -140,12 +133,78 @@ def test_parameters_that_the_solver_does_not_take(task, parameters, message):
         fit_many(F, y, [np.arange(len(y))], text=T, estimator=probe)
 
 
-def test_values_that_ask_for_nothing_are_taken_by_all(task):
+def test_a_budget_for_an_object_without_one(task):
     F, y, T = task
-    for solver in (*NAMES, BlockMM(5), Halving()):
-        shared = {"updates": 5} if isinstance(solver, str) else {}
-        probe = LPPlusPlus(solver=solver, certified=False, learning_rate="lipschitz", selection="last", **shared)
-        assert probe.fit(F, y, text=T).score(F, y) > 0.5
+    assert LPPlusPlus(solver=BlockMM(cycle=(3, 1)), updates=5, selection="last").fit(F, y, text=T).n_updates_ == 5
+
+
+# Options of solvers, which were parameters of the estimator until 0.1 ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"recipe": "paper", "cycle": (1, 1)}, BlockMM(cycle=(1, 1))),
+        ({"recipe": "released", "tau_w": 2.0, "cycle": None}, HeavyBall(tau_w=2.0)),
+        ({"tau_alpha": 4.0}, Flow(tau_alpha=4.0)),
+        ({"solver": "adam", "learning_rate": 0.1}, Adam(learning_rate=0.1)),
+        ({"solver": "gradient-descent", "learning_rate": "grid"}, GradientDescent(learning_rate="auto")),
+        ({"solver": "gradient-descent", "learning_rate": "lipschitz"}, GradientDescent()),
+        ({"solver": "block-mm", "certified": True}, BlockMM(certified=True)),
+        ({"solver": BlockMM(7), "cycle": (1, 1)}, BlockMM(7, cycle=(1, 1))),
+        ({"solver": "lbfgs", "certified": False, "learning_rate": "lipschitz"}, "lbfgs"),
+        ({"certified": None}, None),
+    ],
+    ids=str,
+)
+def test_options_of_earlier_versions(before, now):
+    """In calls, in `set_params` and through a clone: the same, with a warning that says what to write."""
+    with pytest.warns(FutureWarning, match=r"LPPlusPlus\(.*ends with 1\.1") as said:
+        probe = LPPlusPlus(**before)
+    assert said[0].filename == __file__
+    assert probe.solver == now
+    assert sklearn.clone(probe).solver == now
+    with pytest.warns(FutureWarning):
+        assert LPPlusPlus().set_params(**before).solver == now
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LPPlusPlus(solver=now)
+        LPPlusPlus().set_params(solver=now)
+
+
+def test_the_warning_says_what_to_write():
+    with pytest.warns(FutureWarning, match=r"write LPPlusPlus\(solver=BlockMM\(cycle=\(1, 1\)\)\)\.$"):
+        LPPlusPlus(recipe="paper", cycle=[1, 1])
+    with pytest.warns(FutureWarning, match="leave it out"):
+        LPPlusPlus(certified=False)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"solver": "adam", "cycle": (1, 1)},
+            r"cycle=\(1, 1\) is an option of Flow, BlockMM, HeavyBall; Adam does not",
+        ),
+        ({"solver": "lbfgs", "tau_w": 2.0}, "tau_w=2.0 is an option of .*, Adam; LBFGS does not take it"),
+        ({"certified": True}, "certified=True is an option of BlockMM, GradientDescent; Flow does not"),
+        ({"recipe": "paper", "learning_rate": "grid"}, "learning_rate='grid' is an option of .*; BlockMM does not"),
+        ({"solver": Halving(), "tau_w": 1.0}, "tau_w=1.0 is an option of .*; Halving does not"),
+        ({"tau_w": 0}, "tau_w=0 is not allowed; it must be a number > 0"),
+        ({"cycle": 10}, "cycle=10 is not allowed; it must be two whole numbers of at least 1 and 0"),
+        ({"certified": True, "solver": "block-mm", "tau_w": 2}, "certified=True fixes tau_w"),
+    ],
+)
+def test_options_that_the_solver_does_not_take(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LPPlusPlus(**parameters)
+
+
+def test_unknown_parameters_are_named():
+    with pytest.raises(TypeError, match="tau_v"):
+        LPPlusPlus(tau_v=1.0)
+    with pytest.raises(ValueError, match="tau_v"):
+        LPPlusPlus().set_params(tau_v=1.0)
 
 
 @pytest.mark.parametrize(
@@ -277,10 +336,14 @@ def test_a_file_with_a_solver_that_is_none(task, tmp_path, solver):
 
 def test_a_file_from_when_unused_parameters_were_let_pass(task, tmp_path):
     F, y, T = task
-    probe = LPPlusPlus(solver="adam", learning_rate=0.01, updates=5).fit(F, y, text=T)
+    probe = LPPlusPlus(solver=Adam(learning_rate=0.01), updates=5).fit(F, y, text=T)
     probe.save(tmp_path / "a.lpp")
-    resign(tmp_path / "a.lpp", lambda model: model["parameters"].update(cycle=[1, 1]))
-    again = lpplusplus.load(tmp_path / "a.lpp")
+    written = {"solver": "adam", "learning_rate": 0.01, "cycle": [1, 1], "tau_w": None}
+    resign(tmp_path / "a.lpp", lambda model: model["parameters"].update(written))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = lpplusplus.load(tmp_path / "a.lpp")
+    assert again.solver == Adam(learning_rate=0.01)
     assert (again.predict(F) == probe.predict(F)).all()
     assert again.parameter_count_ == probe.parameter_count_
 

@@ -6,6 +6,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 import lpplusplus
 from lpplusplus import LPPlusPlus, TipAdapter, fit_many
+from lpplusplus.solvers import Adam, BlockMM
 from tasks import small_task
 
 SHAPES = {"in the span": (4, 5, 60), "on the weights": (4, 40, 12)}
@@ -25,10 +26,10 @@ def weighted_task(shape, seed=1):
         {"selection": "last", "updates": 300, "normalize": False},
         {"selection": "last", "intercept": True},
         {"recipe": "paper", "updates": 60},
-        {"recipe": "paper", "alpha_init": "per-class", "updates": 60, "certified": True},
+        {"recipe": "paper", "alpha_init": "per-class", "updates": 60, "solver": BlockMM(certified=True)},
         {"recipe": "released", "updates": 60},
         {"solver": "gradient-descent", "selection": "last", "updates": 40},
-        {"solver": "adam", "metric": "none", "selection": "last", "updates": 20, "learning_rate": 0.1},
+        {"solver": Adam(20, learning_rate=0.1), "metric": "none", "selection": "last"},
         {"solver": "lbfgs", "selection": "last", "updates": 8},
     ],
     ids=str,

@@ -17,6 +17,7 @@ import exports  # noqa: E402
 import lpplusplus  # noqa: E402
 import prompt_examples  # noqa: E402
 from lpplusplus import PLOT, CoOp, KgCoOp, ProGrad, ZeroShot  # noqa: E402
+from lpplusplus._core.parameters import rules_of  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.class_text import class_texts  # noqa: E402
 from lpplusplus.encoders.open_clip import OpenClipEncoder, pooled_places  # noqa: E402
@@ -661,7 +662,7 @@ def test_cloning_shares_the_encoder_and_parameters_are_all_named(method, encoder
     twin = clone(model)
     assert twin.encoder is encoder
     assert twin.n_context == 3
-    assert set(model.get_params()) == set(method.parameter_rules)
+    assert set(model.get_params()) == set(rules_of(method))
     with pytest.raises(TypeError, match="unexpected keyword argument 'contexts'"):
         method(encoder=encoder, contexts=4)
     with pytest.raises(TypeError, match="encoder"):
@@ -671,7 +672,7 @@ def test_cloning_shares_the_encoder_and_parameters_are_all_named(method, encoder
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_parameters_are_named(method, encoder, task):
     X, y, *_ = task
-    for name in method.parameter_rules:
+    for name in rules_of(method):
         with pytest.raises(ValueError, match=f"{method.__name__}: {name}="):
             method(**{"encoder": encoder, name: object()}).fit(suited(method, X), y)
 

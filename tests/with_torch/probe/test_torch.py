@@ -7,6 +7,7 @@ import scipy
 import lpplusplus
 from lpplusplus import LPPlusPlus, curvature, fit_many, objective, starts
 from lpplusplus._core import backend
+from lpplusplus.solvers import Adam, GradientDescent
 from tasks import small_task
 from transcriptions import logits, released_loop
 
@@ -26,8 +27,8 @@ def task(request):
         {},
         {"recipe": "paper"},
         {"recipe": "released"},
-        {"solver": "gradient-descent", "certified": True, "selection": "last"},
-        {"solver": "adam", "learning_rate": 0.01, "selection": "last", "updates": 40},
+        {"solver": GradientDescent(certified=True), "selection": "last"},
+        {"solver": Adam(40, learning_rate=0.01), "selection": "last"},
         {"solver": "lbfgs", "selection": "last", "updates": 5},
         {"alpha": "none"},
         {"alpha_init": "per-class", "updates": 0},
@@ -56,7 +57,7 @@ def test_the_torch_path_equals_the_numpy_path(task, parameters, validation, devi
 def test_adam_is_torchs(task):
     """Twenty steps on W, α and an intercept, through torch's own optimiser and its own gradients."""
     F, y, T = task
-    parameters = {"solver": "adam", "learning_rate": 0.05, "intercept": True, "selection": "last", "metric": "none"}
+    parameters = {"solver": Adam(learning_rate=0.05), "intercept": True, "selection": "last", "metric": "none"}
     start, end = (LPPlusPlus(**parameters, updates=u).fit(F, y, text=T) for u in (0, 20))
     W, alpha, b = (torch.tensor(x, requires_grad=True) for x in (start.prototypes_, start.alpha_, start.intercept_))
     optimizer = torch.optim.Adam([W, alpha, b], lr=0.05)

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...probe.solvers import SOLVERS, GradientDescent
+from ...probe.solvers import GradientDescent
 from ..results import Row
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, label, method_styles, new_figure
-from .statistics import half_width, in_order, in_shots, on_sets, rate_of
+from .statistics import half_width, in_order, in_shots, on_sets, rate_of, solver_of
 
 LONG_FIT = 2000
 """Updates beyond which the axis of updates is logarithmic."""
@@ -172,16 +173,18 @@ def _mean_and_bar(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def _is_descent(row: Row) -> bool:
-    return SOLVERS.get(str(row.cell.parameters.get("solver"))) is GradientDescent
+    return isinstance(solver_of(row.cell), GradientDescent)
 
 
 def _is_lipschitz(row: Row) -> bool:
-    return row.cell.parameters.get("learning_rate") in (None, "lipschitz")
+    return getattr(solver_of(row.cell), "learning_rate", None) is None
 
 
 def _but_for_rate(row: Row) -> str:
-    cell = row.cell
-    given = {key: value for key, value in cell.parameters.items() if key != "learning_rate"}
+    cell, solver = row.cell, solver_of(row.cell)
+    given = {key: value for key, value in cell.parameters.items() if key not in ("learning_rate", "solver")}
+    if isinstance(solver, GradientDescent):
+        given["solver"] = repr(replace(solver, learning_rate=None))
     return json.dumps([cell.dataset, cell.estimator, given, cell.validation, cell.protocol], sort_keys=True)
 
 

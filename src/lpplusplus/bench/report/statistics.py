@@ -15,6 +15,8 @@ from typing import TypeVar
 import numpy as np
 from scipy.stats import t as student
 
+from ...probe.recipes import without_options
+from ...probe.solvers import SOLVERS, Solver, from_json
 from ..cell import Cell
 from ..published import CYCLES, MAIN, METHODS, OPTIMISERS, STANDARD_LOSS, STARTS
 from ..results import Row
@@ -230,8 +232,18 @@ def rate_of(cell: Cell) -> float | None:
     """The learning rate of a cell of LP++ that sets it to a number; None for other methods, which always have one."""
     if cell.estimator != "LPPlusPlus":
         return None
-    rate = cell.parameters.get("learning_rate")
-    return float(rate) if isinstance(rate, int | float) and not isinstance(rate, bool) else None
+    rate = getattr(solver_of(cell), "learning_rate", None)
+    return None if rate is None or isinstance(rate, str) else float(rate)
+
+
+def solver_of(cell: Cell) -> Solver | None:
+    """The solver that a cell of LP++ names, with its options; None if it is the recipe's own, or unknown."""
+    given = cell.parameters
+    try:
+        solver = without_options({**given, "solver": from_json(given.get("solver"))}).get("solver")
+    except (ValueError, TypeError, KeyError):  # The parameters of a cell that failed.
+        return None
+    return SOLVERS[solver]() if solver in SOLVERS else solver if isinstance(solver, Solver) else None
 
 
 def keys_of(things: Iterable[object], name: str) -> list[str]:

@@ -1,11 +1,10 @@
 """The base of Tip-Adapter and its two trained versions."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.parameters import number
+from ..._core.parameters import number, with_parameters
 from ..._core.task import Task
 from ..._core.threads import rows_per_chunk
 from .._text_based import TextBased
@@ -16,7 +15,7 @@ MOST = 70.0
 """Largest exponent of a score in a file: sums of exp(70) are finite in single precision."""
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class CacheClassifier(TextBased):
     """A classifier with a cache of its examples. α is the weight of the cache, β its sharpness."""
 

@@ -8,7 +8,6 @@ loss (`_loss`), in its gradient (`_backward`), in how it compares images with te
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -19,7 +18,7 @@ from ..._core import backend, checks
 from ..._core.backend import Array
 from ..._core.base import FewShotClassifier
 from ..._core.history import History
-from ..._core.parameters import CALLBACK, FLAG, SEED, TEXT, Rule, choice, nothing, number
+from ..._core.parameters import CALLBACK, FLAG, SEED, TEXT, Rule, choice, nothing, number, with_parameters
 from ..._core.progress import Progress
 from ..._core.seeds import generator
 from ..._core.task import Task
@@ -63,7 +62,7 @@ def _are_templates(value: Any) -> bool:
         return False
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@with_parameters
 class PromptLearner(FewShotClassifier):
     """Base of the prompt learners; see the module's docstring. The parameters are described in `CoOp`."""
 

@@ -1,12 +1,14 @@
 """Adam on all blocks, for the paper's comparison of optimisers."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.parameters import pair
 from ..objective import Objective, Point
-from .base import Iterate, Observer, Solver
-from .gradient_descent import lipschitz_step
+from .base import Factor, Iterate, Observer, Rate, Solver
+from .gradient_descent import step_length
 
 
 class _Moments:
@@ -33,16 +35,16 @@ class _Moments:
 class Adam(Solver):
     """Adam with its authors' constants; `learning_rate=None` is gradient descent's step, which does not suit Adam."""
 
-    learning_rate: float | None = None
-    beta: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
-    tau_w: float = 1.0
-    tau_alpha: float = 16.0
+    learning_rate: Rate = None
+    beta: Annotated[tuple[float, float], pair((0, 0), whole=False)] = (0.9, 0.999)
+    epsilon: Factor = 1e-8
+    tau_w: Factor = 1.0
+    tau_alpha: Factor = 16.0
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         learn_alpha = self.moves_alpha and point.alpha is not None
-        rate = self.learning_rate or lipschitz_step(
-            objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha
+        rate = step_length(
+            self.learning_rate, objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha
         )
         moments = {
             name: _Moments(block, self.beta, self.epsilon)

@@ -8,9 +8,9 @@ kept is the observer's business (`selection`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
-from ..._core.parameters import FLAG, Rule, check_parameters, nothing, number, pair
+from ..._core.parameters import FLAG, check_parameters, choice, nothing, number, pair
 from ..objective import Objective, Point
 
 if TYPE_CHECKING:
@@ -19,23 +19,11 @@ if TYPE_CHECKING:
 LPP_UPDATES = 300
 """Updates in all experiments of the paper."""
 
-RULES: dict[str, list[Rule]] = {
-    "updates": [number(0, whole=True), nothing("300, or what suits the task")],
-    "learn_alpha": [FLAG],
-    "cycle": [pair((1, 0))],
-    "tau_w": [number(0, open=True)],
-    "tau_alpha": [number(0, open=True)],
-    "certified": [FLAG],
-    "learning_rate": [number(0, open=True), nothing("from the curvature")],
-    "momentum": [number(0, 1)],
-    "beta": [pair((0, 0), whole=False)],
-    "epsilon": [number(0, open=True)],
-    "memory": [number(1, whole=True)],
-    "tolerance": [number(0)],
-    "direct": [FLAG],
-    "end_time": [number(0), nothing("the time that the updates reach")],
-}
-"""What the parameters of the package's solvers may be."""
+Updates: TypeAlias = Annotated[int | None, number(0, whole=True), nothing("as the recipe has it")]
+Cycle: TypeAlias = Annotated[tuple[int, int], pair((1, 0))]
+Factor: TypeAlias = Annotated[float, number(0, open=True)]
+Flag: TypeAlias = Annotated[bool, FLAG]
+Rate: TypeAlias = Annotated[float | str | None, choice(("auto",)), number(0, open=True), nothing("from the curvature")]
 
 
 class Iterate(NamedTuple):
@@ -62,9 +50,9 @@ class Solver(ABC):
     `run(objective, point, observer)`, and reads its `coordinates` and `learn_alpha` if there are any.
     """
 
-    updates: int | None = None
+    updates: Updates = None
     """Budget; None for 300, or for the solver's own rule if it has one."""
-    learn_alpha: bool = field(default=True, kw_only=True)
+    learn_alpha: Flag = field(default=True, kw_only=True)
     """Whether the text weights move."""
 
     coordinates: ClassVar[str] = "weights"
@@ -75,11 +63,16 @@ class Solver(ABC):
 
     def __post_init__(self) -> None:
         values = vars(self)
-        check_parameters(type(self).__name__, values, {name: RULES[name] for name in values if name in RULES})
-        if values.get("certified"):
-            defaults = type(self)()
-            taus = [name for name in ("tau_w", "tau_alpha") if values[name] != getattr(defaults, name)]
-            check_certified(taus, values.get("learning_rate"))
+        check_parameters(type(self), values)
+        if not values.get("certified"):
+            return
+        if any(values[name] != getattr(type(self), name) for name in ("tau_w", "tau_alpha")):
+            raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
+        if values.get("learning_rate") is not None:
+            raise ValueError(
+                f"certified=True takes the steps from the curvature, learning_rate={values['learning_rate']!r} does "
+                f"not: leave one of them out."
+            )
 
     @property
     def budget(self) -> int:
@@ -110,14 +103,3 @@ class Solver(ABC):
     @abstractmethod
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         """Descend from `point`, moving it in place."""
-
-
-def check_certified(taus: list[str], learning_rate: Any) -> None:
-    """Raise if something other than the certified constants would set the steps."""
-    if taus:
-        raise ValueError("certified=True fixes tau_w and tau_alpha at 2: leave them out or leave certified out.")
-    if learning_rate is not None:
-        raise ValueError(
-            f"certified=True takes the steps from the curvature, learning_rate={learning_rate!r} does not: "
-            f"leave one of them out."
-        )

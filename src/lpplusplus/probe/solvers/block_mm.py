@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ..lipschitz import certified, gamma_alpha, gamma_w, step_size
 from ..objective import Objective, Point
-from .base import Iterate, Observer, Solver
+from .base import Cycle, Factor, Flag, Iterate, Observer, Solver
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class BlockMM(Solver):
     one, moves with W.
     """
 
-    cycle: tuple[int, int] = (10, 1)
-    tau_w: float = 1.0
-    tau_alpha: float = 16.0
-    certified: bool = False
+    cycle: Cycle = (10, 1)
+    tau_w: Factor = 1.0
+    tau_alpha: Factor = 16.0
+    certified: Flag = False
 
     coordinates = "any"
 

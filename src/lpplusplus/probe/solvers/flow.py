@@ -18,11 +18,13 @@ never rises. See docs/explanation/flow.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from ..._core import backend
+from ..._core.parameters import nothing, number
 from ..lipschitz import gamma_alpha, gamma_w, step_size
 from ..objective import Evaluation, Objective, Point
-from .base import LPP_UPDATES, Iterate, Observer, Solver
+from .base import LPP_UPDATES, Cycle, Factor, Flag, Iterate, Observer, Solver
 
 FAR_UPDATES = 120_000
 """Budget if held-out loss decides when to stop."""
@@ -76,12 +78,12 @@ class Flow(Solver):
     Its own iterates are time points. α and the intercept flow along, each at the pace of its own block.
     """
 
-    cycle: tuple[int, int] = (10, 1)
-    tau_w: float = 1.0
-    tau_alpha: float = 16.0
-    direct: bool = False
+    cycle: Cycle = (10, 1)
+    tau_w: Factor = 1.0
+    tau_alpha: Factor = 16.0
+    direct: Flag = False
     """Whether only the end of the path is needed; see `times`."""
-    end_time: float | None = None
+    end_time: Annotated[float | None, number(0), nothing("the time that the updates reach")] = None
     """Time to stop at, in steps of 1/γ_w; None for the time that `updates` reach."""
 
     coordinates = "any"

@@ -1,11 +1,13 @@
 """What the authors' released code runs: heavy-ball descent, and α by the sum of all gradients so far."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from ..._core import backend
+from ..._core.parameters import number
 from ..lipschitz import gamma_alpha, gamma_w, step_size
 from ..objective import Objective, Point
-from .base import Iterate, Observer, Solver
+from .base import Cycle, Factor, Iterate, Observer, Solver
 
 
 @dataclass(frozen=True)
@@ -17,10 +19,10 @@ class HeavyBall(Solver):
     number means one step.
     """
 
-    cycle: tuple[int, int] = (10, 1)
-    momentum: float = 0.9
-    tau_w: float = 1.0
-    tau_alpha: float = 16.0
+    cycle: Cycle = (10, 1)
+    momentum: Annotated[float, number(0, 1)] = 0.9
+    tau_w: Factor = 1.0
+    tau_alpha: Factor = 16.0
 
     coordinates = "any"
 

@@ -5,12 +5,13 @@ path to a loss matters as much as the loss itself.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.optimize
 
 from ..._core import backend
+from ..._core.parameters import number
 from ..objective import Objective, Point, Weights
 from .base import Iterate, Observer, Solver
 
@@ -19,8 +20,8 @@ from .base import Iterate, Observer, Solver
 class LBFGS(Solver):
     """L-BFGS-B without bounds; an update is one accepted iteration, whose line search may evaluate more than once."""
 
-    memory: int = 10
-    tolerance: float = 1e-9
+    memory: Annotated[int, number(1, whole=True)] = 10
+    tolerance: Annotated[float, number(0)] = 1e-9
 
     def run(self, objective: Objective, point: Point, observer: Observer) -> None:
         start = objective.weights(point)
