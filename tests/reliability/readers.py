@@ -30,7 +30,7 @@ from lpplusplus.images.sources.class_names import read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
 from lpplusplus.images.store import FeatureStore, Shard, StoreError
 from lpplusplus.images.store import index as store_index
-from lpplusplus.images.store.index import StoreIndex
+from lpplusplus.images.store.index import STORE, ShardIndex
 from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embeddings, read_shard, write_shard
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
@@ -161,8 +161,9 @@ def _change_shard(content, rng):
 
 def _store(folder, labels=True):
     receipt = write_shard(folder / _NAME, _shard(labels=labels))
-    StoreIndex(_ORIGIN, ("ant", "bee"), ("ant", "bee"), labels, (receipt,)).write(folder)
-    return (folder / "index.json").read_bytes()
+    content = ShardIndex(_ORIGIN, ("ant", "bee"), ("ant", "bee"), labels, (receipt,)).content(STORE)
+    (folder / "index.json").write_bytes(content)
+    return content
 
 
 def _read_store(path):
@@ -182,7 +183,7 @@ def _change_index(content, rng):
 
 def seal_index(whole):
     """An index with the checksum of what is in it."""
-    digest = store_index._digest(whole.get("format"), whole.get("version"), whole.get("store"))
+    digest = store_index.digest_of(whole.get("format"), whole.get("version"), whole.get("store"))
     return json.dumps(whole | {"digest": digest}).encode()
 
 

@@ -27,7 +27,7 @@ def run(images, store):
 def seen(store):
     """What two readers see now, one who checks every byte and one who only maps; None if they are told to wait.
 
-    They are told by the absence of the index, which must be gone before any shard is.
+    They are told by the absence of the index, which must be gone before any shard is moved.
     """
     try:
         opened = FeatureStore(store)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from os import PathLike
@@ -47,6 +48,15 @@ def _nameless(folder: Path) -> IO[bytes] | None:
         return os.fdopen(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
     except OSError:  # Not supported; other problems show when a file with a name is made.
         return None
+
+
+def open_regular(path: str | PathLike[str]) -> IO[bytes]:
+    """Open a regular file for reading; OSError for anything else. Never waits, as opening a named pipe would."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+    return file
 
 
 def canonical_json(value: Any, *, compact: bool = False) -> str:

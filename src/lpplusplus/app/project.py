@@ -31,7 +31,7 @@ from ..encoders import DEFAULT_ENCODER
 from ..images.errors import StoreError, shown
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
-from ..images.store.lock import exclusive
+from ..images.store.writer import exclusive
 from .journal import Change, MoveError, Moves, ProjectError, Taken, UndoJournal
 
 CLASSIFIER = "classifier.lpp"

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -80,15 +79,6 @@ def tell_skipped(skipped: "Iterable[ImageError | tuple[str, str]]") -> list[dict
     for one in told:
         warn(f"skipped: {one['path']}: {one['reason']}")
     return told
-
-
-def tell_left_aside(count: int, store: Path) -> None:
-    """Warn that the store held embeddings of other images."""
-    if count:
-        warn(
-            f"{store} held the embeddings of {count} other images, and none of these. They are kept in "
-            f"{store / 'replaced'}, where embedding those images again finds them; give each list a store of its own."
-        )
 
 
 def show_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import bar, say, show_json, tell_left_aside, tell_skipped
+from .console import bar, say, show_json, tell_skipped
 from .options import LOCAL, ByEngine, Engine, Json, OnError, RayOptions, Spec, Views
 from .outputs import check_store
 
@@ -54,7 +54,6 @@ def embed(
         found = embed_images(
             images, opened, store=output, views=views, on_error=(on_error or OnError.stop).value, progress=progress
         )
-    tell_left_aside(found.left_aside, output)
     about = {
         "store": str(output),
         "images": len(found.X),
@@ -64,7 +63,7 @@ def embed(
         "encoder": opened.spec,
         "computed": found.computed,
         "reused": found.reused,
-        "left_aside": found.left_aside,
+        "left_aside": 0,  # Of version 0.1; stores of other images are refused now.
         "skipped": tell_skipped(found.skipped),
         "ignored": images.ignored,
     }

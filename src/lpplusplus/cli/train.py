@@ -19,7 +19,6 @@ from .console import (
     say,
     show_json,
     table,
-    tell_left_aside,
     tell_skipped,
     warn,
 )  # fmt: skip
@@ -162,8 +161,6 @@ def train(
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,
                 unlabelled=unlabelled)  # fmt: skip
-    if store is not None:
-        tell_left_aside(clf.support_.left_aside, store)
     skipped = tell_skipped([*clf.support_.skipped, *(clf.validation_.skipped if clf.validation_ else ())])
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
@@ -317,7 +314,7 @@ def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) 
         "unlabelled": getattr(clf.classifier_, "n_unlabelled_", 0),
         "computed": support.computed,
         "reused": support.reused,
-        "left_aside": support.left_aside,
+        "left_aside": 0,  # Of version 0.1; stores of other images are refused now.
         "ignored": support.ignored,
         **insight.as_dict(),
     }

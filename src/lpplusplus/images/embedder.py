@@ -62,8 +62,8 @@ def embed(
         With what.
     store
         Folder of a feature store. Embeddings that it has are not computed again, and afterwards it holds just these
-        images. After an interruption the next call goes on from the last finished shard. If the store held a different
-        list of images, their embeddings are kept in its folder `replaced`.
+        images. After an interruption the next call goes on from the last finished shard. A store of another encoder or
+        of other images is refused.
     views
         0 for the centre crop of each image, else the number of random crops.
     on_error
@@ -90,12 +90,13 @@ def embed(
     run = _EmbedRun(images, encoder, origin, limits, on_error == "skip", progress)
     writer = None if store is None else StoreWriter(store, origin, run.listed)
     with quiet_pillow(), writer or nullcontext():
+        if writer is not None:
+            writer.refuse_others(len(images), run.digest)
         run.all(writer, workers or joblib.cpu_count())
-        left_aside = 0
         if writer is None:
             X = np.concatenate(run.parts)
         else:
-            left_aside = writer.finish(images.classes, images.names, images.labels is not None)
+            writer.finish(images.classes, images.names, images.labels is not None)
             X = FeatureStore(writer.path).load().X
     positions = np.array(run.positions, np.intp)
     return Embeddings(
@@ -111,7 +112,6 @@ def embed(
         ignored=images.ignored,
         reused=run.reused,
         computed=run.computed,
-        left_aside=left_aside,
         items=[images.items[position] for position in run.positions],
     )
 
@@ -223,16 +223,11 @@ class _EmbedRun:
         """Read, hash, and prepare for the encoder unless the embedding is known."""
         item, name = self.images.items[position], self.paths[position]
         try:
-            if isinstance(item, Path | StoredFile):
-                content = content_of(item, self.limits)
-            else:
-                image = convert(item, self.limits, name)
-                content = f"RGB {image.size}\n".encode() + image.tobytes()
+            content, image = self._content(position)
             digest = hashlib.sha256(content).digest()
             if self._knows(position // ROWS_PER_SHARD, digest, writer):
                 return _Read(digest, None)
-            if isinstance(item, Path | StoredFile):
-                image = decode(content, item if isinstance(item, Path) else name, self.limits)
+            image = image or decode(content, item if isinstance(item, Path) else name, self.limits)
         except ImageError as error:
             return error
         try:
@@ -242,6 +237,21 @@ class _EmbedRun:
         except Exception as error:
             raise EncoderError(f"{name}: {self.encoder.spec} cannot prepare this image ({error!r}).") from error
         return _Read(digest, prepared)
+
+    def _content(self, position: int) -> tuple[bytes, Any]:
+        """What is hashed: a file's bytes; or, of an image that is in no file, its pixels, with the image."""
+        item = self.images.items[position]
+        if isinstance(item, Path | StoredFile):
+            return content_of(item, self.limits), None
+        image = convert(item, self.limits, self.paths[position])
+        return f"RGB {image.size}\n".encode() + image.tobytes(), image
+
+    def digest(self, position: int) -> bytes | None:
+        """The hash of an image; None if it cannot be read."""
+        try:
+            return hashlib.sha256(self._content(position)[0]).digest()
+        except ImageError:
+            return None
 
     def _embedded(self, image: _Read | ImageError) -> _Read | ImageError:
         if isinstance(image, ImageError) or image.views is None:

@@ -140,8 +140,6 @@ class Embeddings:
         Number of files that are no images.
     reused, computed
         How many embeddings were there already, in a feature store or of an equal image; and how many the encoder made.
-    left_aside
-        Number of embeddings of another list that the feature store held; they are in its folder `replaced` now.
 
     Examples
     --------
@@ -163,7 +161,6 @@ class Embeddings:
     ignored: int = 0
     reused: int = 0
     computed: int = 0
-    left_aside: int = 0
     items: Sequence[Item] = ()
 
     def __len__(self) -> int:

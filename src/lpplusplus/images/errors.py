@@ -23,4 +23,4 @@ class DamagedShardError(StoreError):
 
 
 class ForeignStoreError(StoreError):
-    """A store that another program or a newer version made: never written over."""
+    """A store that a newer version made: never written over."""

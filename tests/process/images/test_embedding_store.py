@@ -17,7 +17,7 @@ import lpplusplus.images.embedder
 from lpplusplus.encoders import EncoderError
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder
-from lpplusplus.images.store import FeatureStore, StoreError, StoreWriter, is_store
+from lpplusplus.images.store import FeatureStore, StoreError, is_store
 from toy_encoder import ToyEncoder
 from toy_images import contents, make_folder, toy_image
 
@@ -56,17 +56,18 @@ def test_a_second_run_computes_nothing_and_changes_nothing(photos, tmp_path):
         lambda e: ToyEncoder.__init__(e, dim=16),
     ],
 )
-def test_another_encoder_misses(photos, tmp_path, change):
+def test_a_store_of_another_encoder_is_refused_and_left_alone(photos, tmp_path, change):
     images, store = from_folder(photos), tmp_path / "store"
     embed(images, ToyEncoder(), store=store)
+    before = contents(store)
     encoder = ToyEncoder()
     change(encoder)
-    assert embed(images, encoder, store=store).computed == 27
-    assert embed(images, encoder, store=store, views=1).computed == 27
-    assert embed(images, encoder, store=store, views=1).computed == 0
-    assert sorted(path.name for path in store.iterdir()) == [
-        ".lock", "index.json", *(f"shard-00000{number}.safetensors" for number in range(4))
-    ]  # fmt: skip
+    for views in (0, 1):
+        with pytest.raises(StoreError, match="another encoder or with other views: name another store, or remove"):
+            embed(images, encoder, store=store, views=views)
+    with pytest.raises(StoreError, match="other views"):
+        embed(images, ToyEncoder(), store=store, views=1)
+    assert (contents(store), encoder.batches) == (before, [])
 
 
 def test_a_changed_list_takes_over_what_is_the_same(photos, tmp_path):
@@ -97,102 +98,96 @@ def test_a_shorter_list_leaves_no_shard_behind(photos, tmp_path):
     assert contents(store) == contents(tmp_path / "fresh")
 
 
-def test_another_list_does_not_cost_what_the_store_held(photos, tmp_path):
-    """Somebody names the wrong store, notices, and goes back: nothing is computed twice, and nothing stays behind."""
-    other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
-    first = embed(from_folder(photos), ToyEncoder(), store=store)
-    before = contents(store)
-    wrong = embed(from_folder(other), ToyEncoder(), store=store)
-    assert (wrong.computed, wrong.left_aside) == (9, 27)
-    again = embed(from_folder(other), ToyEncoder(), store=store)
-    assert (again.computed, again.left_aside) == (0, 0)  # Told once; kept all the same.
-    back = embed(from_folder(photos), ToyEncoder(), store=store)
-    assert (back.computed, back.left_aside) == (0, 9)
-    assert np.array_equal(back.X, first.X)
-    kept = contents(store)
-    assert {name: kept[name] for name in before} == before
-    assert sum(name.startswith("replaced/") for name in kept) == 2  # The nine images of the other list.
+OTHER = "holds embeddings of other images: name another store, or remove this one first"
 
 
-def kept_aside(store):
-    return sorted(path.name for path in (store / "replaced").glob("*"))
-
-
-def test_a_few_images_of_what_was_left_aside_do_not_cost_the_rest(photos, tmp_path):
-    other, store, images = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store", from_folder(photos)
-    embed(images, ToyEncoder(), store=store)
-    embed(from_folder(other), ToyEncoder(), store=store)
-    few = embed(images.subset(range(4)), ToyEncoder(), store=store)
-    assert (few.computed, few.left_aside) == (0, 9)
-    assert embed(images, ToyEncoder(), store=store).computed == 0
-    assert embed(from_folder(other), ToyEncoder(), store=store).computed == 0
-
-
-def test_one_image_in_common_does_not_make_two_lists_one(photos, tmp_path):
+def test_a_store_of_other_images_is_refused_and_left_alone(photos, tmp_path):
+    """Somebody names the wrong store. An image that both lists have does not make them one."""
     other, store = make_folder(tmp_path / "other", {"z": 9}, start=900), tmp_path / "store"
     (other / "z" / "placeholder.png").write_bytes((photos / "a" / "000.png").read_bytes())
     embed(from_folder(photos), ToyEncoder(), store=store)
-    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
+    before, encoder = contents(store), ToyEncoder()
+    with pytest.raises(StoreError, match=OTHER):
+        embed(from_folder(other), encoder, store=store)
+    assert (contents(store), encoder.batches) == (before, [])
     assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
 
 
-@pytest.mark.parametrize("stops", [0, 1, 2])
-def test_what_is_left_aside_survives_interruptions_and_edits(photos, tmp_path, stops):
-    """Two lists in turn, the second edited; stopped or not, the folder is the same in the end."""
-    other, store = make_folder(tmp_path / "other", {"y": 12, "z": 12}, start=900), tmp_path / "store"
-    embed(from_folder(photos), ToyEncoder(batch_size=1), store=store)
-    embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
-    aside = kept_aside(store)
-    (other / "y" / "003.png").unlink()
-    toy_image(2000).save(other / "z" / "020.png")
-
-    class Stopped(ToyEncoder):
-        def encode_prepared(self, batch):
-            raise KeyboardInterrupt
-
-    for _ in range(stops):
-        with pytest.raises(KeyboardInterrupt):
-            embed(from_folder(other), Stopped(batch_size=1), store=store)
-    edited = embed(from_folder(other), ToyEncoder(batch_size=1), store=store)
-    assert (edited.computed, edited.left_aside) == (1, 0)
-    assert kept_aside(store) == aside
-    assert not (store / "index.before.json").exists()
-    assert embed(from_folder(photos), ToyEncoder(batch_size=1), store=store).computed == 0
+def test_a_list_that_has_half_of_the_shorter_one_is_the_same_list(photos, tmp_path):
+    images, store = from_folder(photos), tmp_path / "store"
+    embed(images.subset(range(4)), ToyEncoder(), store=store)
+    assert embed(images, ToyEncoder(), store=store).reused == 4
+    make_folder(photos, {"Z": 27}, start=600)  # Before the others, and as many.
+    assert embed(from_folder(photos), ToyEncoder(), store=store).reused == 27
+    assert embed(images.subset(range(20, 22)), ToyEncoder(), store=store).computed == 0
 
 
-def test_killed_between_the_index_and_clearing_away(photos, tmp_path, monkeypatch):
+@pytest.mark.parametrize("moment", ["move", "clear"])
+def test_killed_while_shards_are_moved_into_place(photos, tmp_path, monkeypatch, moment):
     store, images = tmp_path / "store", from_folder(photos)
     embed(images, ToyEncoder(), store=store)
-    short = images.subset(range(8, 20))
+    short, moved, original = images.subset(range(8, 20)), [], Path.replace
 
-    def killed(self, previous, now):
-        raise KeyboardInterrupt
+    def killed(self, target):
+        if moment == "move" and moved:
+            raise KeyboardInterrupt
+        moved.append(self)
+        return original(self, target)
+
+    def not_cleared(self, *, missing_ok=False):
+        if self.name == "index.before.json":
+            raise KeyboardInterrupt
+        os.unlink(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoreWriter, "_settle", killed)
+        patch.setattr(Path, "replace", killed)
+        if moment == "clear":
+            patch.setattr(Path, "unlink", not_cleared)
         with pytest.raises(KeyboardInterrupt):
             embed(short, ToyEncoder(), store=store)
-    assert kept_aside(store)
-    assert len(FeatureStore(store)) == 12  # Complete all the same.
-    embed(short, ToyEncoder(), store=store)
+    assert moved
+    if moment == "clear":
+        assert len(FeatureStore(store)) == 12  # Complete all the same.
+    else:
+        with pytest.raises(StoreError, match="incomplete"):
+            FeatureStore(store)
+    assert embed(short, ToyEncoder(), store=store).computed == 0
     embed(short, ToyEncoder(), store=tmp_path / "fresh")
     assert contents(store) == contents(tmp_path / "fresh")
 
 
-def test_a_run_that_fails_at_once_says_that_the_store_is_incomplete(photos, tmp_path):
+def test_a_run_that_fails_leaves_the_store_as_it_was(photos, tmp_path):
+    """Until all new shards are there, the store is the old one, for readers too."""
     store = tmp_path / "store"
-    embed(from_folder(photos), ToyEncoder(), store=store)
+    first = embed(from_folder(photos), ToyEncoder(), store=store)
+    make_folder(photos, {"Z": 9}, start=600)
 
     class Down(ToyEncoder):
         def encode_prepared(self, batch):
-            raise EncoderError("the service is down")
+            if len(self.batches) == 2:
+                raise EncoderError("the service is down")
+            return super().encode_prepared(batch)
 
     with pytest.raises(EncoderError):
-        embed(from_folder(photos), Down(seed=1), store=store)
-    assert is_store(store)
+        embed(from_folder(photos), Down(), store=store)
+    assert len(list((store / "next").iterdir())) == 1
+    assert np.array_equal(FeatureStore(store).load().X, first.X)
+    assert (again := embed(from_folder(photos), ToyEncoder(), store=store)).computed == 1
+    assert again.reused == 35
+    assert not (store / "next").exists()
+
+
+def test_a_first_run_that_fails_says_that_the_store_is_incomplete(photos, tmp_path):
+    def stop(done, total):
+        if done > 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store", progress=stop)
+    assert is_store(tmp_path / "store")
     with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
-        FeatureStore(store)
-    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+        FeatureStore(tmp_path / "store")
+    assert embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store").reused == 8
 
 
 def test_a_strangers_file_is_not_a_shard(photos, tmp_path):
@@ -212,22 +207,8 @@ def test_other_images_under_the_same_names(photos, tmp_path, monkeypatch):
     embed(from_folder("."), ToyEncoder(), store=store)
     for number, path in enumerate(sorted(photos.rglob("*.png"))):
         toy_image(900 + number).save(path)
-    assert embed(from_folder("."), ToyEncoder(), store=store).left_aside == 27
-
-
-def test_another_list_after_an_interruption(photos, tmp_path):
-    """A run on the wrong store that is stopped half-way and goes on does not cost what the store held either."""
-    other, store = make_folder(tmp_path / "other", {"z": 20}, start=900), tmp_path / "store"
-    embed(from_folder(photos), ToyEncoder(), store=store)
-
-    def stop(done, total):
-        if done >= 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        embed(from_folder(other), ToyEncoder(), store=store, progress=stop)
-    assert embed(from_folder(other), ToyEncoder(), store=store).left_aside == 27
-    assert embed(from_folder(photos), ToyEncoder(), store=store).computed == 0
+    with pytest.raises(StoreError, match=OTHER):
+        embed(from_folder("."), ToyEncoder(), store=store)
 
 
 def test_interrupt_stops_threads_and_keeps_finished_shards(photos, tmp_path):

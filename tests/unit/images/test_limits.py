@@ -14,7 +14,7 @@ from lpplusplus.images.sources import arrays, class_names, from_folder, read_arr
 from lpplusplus.images.sources.class_names import read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
 from lpplusplus.images.store import FeatureStore, StoreError, is_store
-from lpplusplus.images.store.index import _digest
+from lpplusplus.images.store.index import digest_of
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
 
@@ -136,14 +136,14 @@ class TestStore:
         whole = json.loads((store / "index.json").read_text())
         for part, name, value in (("settings", "dim", 2**20), ("settings", "views", 2**20)):
             whole["store"][part][name] = value
-            whole["digest"] = _digest(whole["format"], whole["version"], whole["store"])
+            whole["digest"] = digest_of(whole["format"], whole["version"], whole["store"])
             (store / "index.json").write_text(json.dumps(whole))
             refused(lambda path: FeatureStore(path).load(), store, "is too small for 4 embeddings", StoreError)
 
     def test_an_index_with_rows_without_end_of_nothing(self, store, refused):
         whole = json.loads((store / "index.json").read_text())
         whole["store"]["settings"]["dim"], whole["store"]["shards"][0]["rows"] = 0, 2**80
-        whole["digest"] = _digest(whole["format"], whole["version"], whole["store"])
+        whole["digest"] = digest_of(whole["format"], whole["version"], whole["store"])
         (store / "index.json").write_text(json.dumps(whole))
         refused(lambda path: FeatureStore(path).load(), store, "is too small for 1208925819614629174706176", StoreError)
 
@@ -162,6 +162,6 @@ class TestStore:
         refused(lambda path: FeatureStore(path).maps(), store, "bytes instead of", StoreError)
         whole = json.loads((store / "index.json").read_text())
         whole["store"]["shards"][0]["bytes"] = shard.stat().st_size
-        whole["digest"] = _digest(whole["format"], whole["version"], whole["store"])
+        whole["digest"] = digest_of(whole["format"], whole["version"], whole["store"])
         (store / "index.json").write_text(json.dumps(whole))
         refused(lambda path: FeatureStore(path).maps(), store, "its header is cut off", StoreError)

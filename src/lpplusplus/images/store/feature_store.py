@@ -1,21 +1,24 @@
 """A complete feature store, for reading."""
 
-import io
 import math
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._core.files import open_regular
 from ..embeddings import Embeddings, share_of
 from ..errors import DamagedShardError, StoreError
-from .index import BEFORE, NAME, is_index, read_index
-from .shards import Shard, assemble, map_embeddings, parse, read_header, read_shard, shard_name
+from .index import LARGEST, STORE, ShardIndex, parsed, read_index
+from .shards import Shard, map_embeddings, parse_shard, read_content, read_shard, shard_name
+
+NAME, NEXT = "index.json", "next"
+BEFORE = "index.before.json"
+"""What version 0.1 called the index of a store while it changed it."""
 
 
 class FeatureStore:
@@ -41,14 +44,13 @@ class FeatureStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        index = read_index(self.path)
+        index = stored_index(self.path)
         self.origin = index.origin
         self.classes, self.names, self.labelled = index.classes, index.names, index.labelled
         self._receipts = index.shards
         for number, receipt in enumerate(self._receipts):
-            file = self._file(number)
             try:
-                size = os.path.getsize(file)
+                size = os.path.getsize(self._file(number))
             except OSError as error:
                 raise self._damaged(number, f"is missing ({error.strerror or error})") from error
             if size != receipt.bytes:
@@ -82,27 +84,26 @@ class FeatureStore:
 
         def read(number: int) -> tuple[list[str], list[str] | None]:
             rows = slice(ends[number] - first, ends[number + 1] - first)
-            shard = self._shard(number, X[rows], verify)
-            hashes[rows] = shard.hashes
+            shard = self._shard(number, verify)
+            X[rows], hashes[rows] = shard.embeddings, shard.hashes
             return shard.paths, shard.labels
 
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             parts = list(pool.map(read, shards))
         paths = [path for part, _ in parts for path in part]
         labels = [label for _, part in parts for label in part or ()]
-        found = np.array(labels, np.str_) if self.labelled else None
-        return Embeddings(X, found, paths, self.classes, self.names, self.origin, hashes=hashes, reused=len(X))
+        told = np.array(labels, np.str_) if self.labelled else None
+        return Embeddings(X, told, paths, self.classes, self.names, self.origin, hashes=hashes, reused=len(X))
 
     def maps(self, *, verify: bool = False) -> list[NDArray[np.float32]]:
         """Embeddings as read-only memory maps, (n_k, V, D) for shard k; nothing is read until it is used.
 
         With `verify`, everything is read once, to check it.
         """
-        if verify:
-            for number, receipt in enumerate(self._receipts):
-                self._shard(number, np.empty((receipt.rows, *self.origin.shape), np.float32), verify=True)
         maps = []
         for number, receipt in enumerate(self._receipts):
+            if verify:
+                self._shard(number, verify=True)
             part = map_embeddings(self._file(number))
             if part.shape != (receipt.rows, *self.origin.shape):
                 raise self._damaged(number, f"has embeddings of shape {part.shape}")
@@ -112,53 +113,26 @@ class FeatureStore:
     def verify(self) -> list[str]:
         """Names of the shards that are damaged, by their SHA-256; an empty list if none is."""
         damaged = []
-        for number, receipt in enumerate(self._receipts):
+        for number, expected in enumerate(self._receipts):
             try:
-                shard, found = read_shard(self._file(number))
-                if found != receipt or shard.key != self.origin.key:
-                    damaged.append(shard_name(number))
+                shard, receipt = read_shard(self._file(number))
+                sound = receipt == expected and shard.key == self.origin.key
             except StoreError:
+                sound = False
+            if not sound:
                 damaged.append(shard_name(number))
         return damaged
 
-    def _shard(self, number: int, out: NDArray[np.float32], verify: bool) -> Shard:
-        """Read a shard, its embeddings straight into `out`, so that a large store is not copied once more."""
-        receipt, file = self._receipts[number], self._file(number)
-        with self._open(number) as opened:
-            beginning = read_header(opened)
-            try:
-                head, tensors = parse(beginning, receipt.bytes, file)
-            except StoreError as error:
-                if zlib.crc32(beginning + opened.read()) == receipt.crc32:
-                    raise
-                raise self._damaged(number, "does not match its checksum") from error
-            place = tensors.get("embeddings")
-            if place is None or (place.dtype, place.shape) != (out.dtype, out.shape):
-                raise self._damaged(number, "does not belong to this store")
-            before = beginning + opened.read(place.start - len(beginning))
-            got = opened.readinto(out.data.cast("B")) if out.size else 0
-            after = opened.read()
-        if len(before) + got + len(after) != receipt.bytes or got != out.nbytes:
-            raise self._damaged(number, "is truncated")
-        if verify and zlib.crc32(after, zlib.crc32(out.data, zlib.crc32(before))) != receipt.crc32:
+    def _shard(self, number: int, verify: bool) -> Shard:
+        receipt, path = self._receipts[number], self._file(number)
+        content = read_content(path)
+        if verify and (len(content), zlib.crc32(content)) != (receipt.bytes, receipt.crc32):
             raise self._damaged(number, "does not match its checksum")
-        arrays: dict[str, NDArray[Any]] = {"embeddings": out}
-        for name, tensor in tensors.items():
-            if name != "embeddings":
-                part, base = (before, 0) if tensor.start < place.start else (after, place.start + out.nbytes)
-                if tensor.start < base or tensor.start - base + tensor.nbytes > len(part):
-                    raise self._damaged(number, "has arrays that overlap")
-                arrays[name] = tensor._replace(start=tensor.start - base).of(part)
-        shard = assemble(head, arrays, file)
-        if shard.key != self.origin.key or (shard.labels is not None) != self.labelled:
+        shard = parse_shard(content, path)
+        fits = shard.embeddings.shape == (receipt.rows, *self.origin.shape) and shard.key == self.origin.key
+        if not fits or (shard.labels is not None) != self.labelled:
             raise self._damaged(number, "does not belong to this store")
         return shard
-
-    def _open(self, number: int) -> io.FileIO:
-        try:
-            return io.FileIO(self._file(number))
-        except OSError as error:
-            raise self._damaged(number, f"cannot be read ({error.strerror or error})") from error
 
     def _file(self, number: int) -> Path:
         return self.path / shard_name(number)
@@ -167,7 +141,42 @@ class FeatureStore:
         return DamagedShardError(f"{self._file(number)} {what}: embed again into {self.path} to rebuild it.")
 
 
+def stored_index(folder: Path) -> ShardIndex:
+    """The index of a complete store; StoreError if it is absent, damaged, or of a newer format."""
+    try:
+        content = _read(folder / NAME)
+    except FileNotFoundError:
+        raise StoreError(_absent(folder)) from None
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be read as a feature store ({error.strerror or error}).") from error
+    return read_index(content, STORE, str(folder / NAME))
+
+
 def is_store(path: str | PathLike[str]) -> bool:
     """Whether a folder looks like a feature store, complete or not."""
     folder = Path(path)
-    return any((folder / name).is_file() for name in (BEFORE, shard_name(0))) or is_index(folder / NAME)
+    return any((folder / name).is_file() for name in (BEFORE, shard_name(0), f"{NEXT}/{shard_name(0)}")) or is_index(
+        folder / NAME
+    )
+
+
+def is_index(path: Path) -> bool:
+    """Whether a file says of itself that it is the index of a feature store."""
+    try:
+        return bool(parsed(_read(path))["format"] == STORE)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _read(path: Path) -> bytes:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return file.read(min(size, LARGEST) + 1)  # Python takes memory for all that is asked for.
+
+
+def _absent(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}: expected a feature store."
+    if is_store(folder) or any(folder.glob("shard-*.safetensors")):
+        return f"{folder} is incomplete: embedding was interrupted. Run it again; only what is missing is computed."
+    return f"{folder} is not a feature store: it has no {NAME}."

@@ -2,20 +2,20 @@
 
 import hashlib
 import json
-import math
-import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
-from ..._core.files import atomic_write, canonical_json
+from ..._core.files import atomic_write, canonical_json, open_regular
 from ..errors import DamagedShardError, ForeignStoreError, StoreError, shown
+from .index import Receipt
 
 KEY, VERSION = "lpplusplus.features", 1
 HASH_BYTES = 32
@@ -26,8 +26,8 @@ _UNSEALED = "0" * 64
 
 Every version of the format must do so: then a file of another version is newer if its digest is right, else damaged.
 """
-
-_DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "U8": np.dtype("u1")}
+_MALFORMED = (SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What readers of malformed content raise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +57,6 @@ class Shard:
     positions: NDArray[np.int32]
     paths: list[str]
     labels: list[str] | None
-
-
-class Receipt(NamedTuple):
-    """What the index keeps of a shard."""
-
-    rows: int
-    bytes: int
-    crc32: int
-    digest: str
 
 
 def shard_name(number: int) -> str:
@@ -109,125 +100,93 @@ def read_shard(path: Path) -> tuple[Shard, Receipt]:
     ForeignStoreError
         It is of a newer format.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        kind = StoreError if isinstance(error, PermissionError) else DamagedShardError
-        raise kind(f"{path} cannot be read ({error.strerror or error}).") from error
-    seal = str(_head(content, len(content), path)[0].get("digest"))
+    content = read_content(path)
+    seal = str(_head(content, path)[0].get("digest"))
     unsealed = content.replace(seal.encode(errors="replace"), _UNSEALED.encode(), 1)
     if hashlib.sha256(unsealed).hexdigest() != seal:
-        raise DamagedShardError(f"{path} is damaged: its content does not match its checksum.")
-    head, tensors = parse(content, len(content), path)
-    shard = assemble(head, {name: tensor.of(content) for name, tensor in tensors.items()}, path)
+        raise _damaged(path, "its content does not match its checksum")
+    shard = parse_shard(content, path)
     return shard, Receipt(len(shard.embeddings), len(content), zlib.crc32(content), seal)
 
 
-def assemble(head: dict[str, Any], arrays: dict[str, NDArray[Any]], path: Path) -> Shard:
-    """A shard from its parts, if they fit together."""
+def read_content(path: Path) -> bytes:
+    """The bytes of a shard."""
     try:
-        rows = len(arrays["embeddings"])
-        labels = _strings(arrays["labels"], rows) if "labels" in arrays else None
-        shard = Shard(
-            head["key"], head["listed"], arrays["embeddings"], arrays["hashes"], arrays["positions"],
-            _strings(arrays["paths"], rows), labels,
-        )  # fmt: skip
-        fits = shard.embeddings.ndim == 3 and shard.embeddings.dtype == np.float32
-        fits = fits and shard.hashes.shape == (rows, HASH_BYTES) and shard.positions.shape == (rows,)
-    except (KeyError, ValueError, TypeError) as error:
-        raise DamagedShardError(f"{path} is not a shard of a feature store ({error!r}).") from error
-    if not fits:
-        raise DamagedShardError(f"{path} has arrays that do not fit together.")
-    return shard
+        with open_regular(path) as file:
+            return file.read()
+    except OSError as error:
+        kind = StoreError if isinstance(error, PermissionError) else DamagedShardError
+        raise kind(f"{path} cannot be read ({error.strerror or error}): embed again to rebuild it.") from error
 
 
-class Tensor(NamedTuple):
-    """Where an array lies in a file, as its header says and its size allows."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    start: int
-
-    @property
-    def nbytes(self) -> int:
-        """Its length in the file."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def of(self, content: Any) -> NDArray[Any]:
-        """The array, as a view into the file's content."""
-        return np.frombuffer(content, self.dtype, math.prod(self.shape), self.start).reshape(self.shape)
-
-
-def parse(content: Any, size: int, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Our metadata and the position of every array, from the beginning of a file of `size` bytes.
-
-    Memory maps need offsets, which the safetensors library does not tell. The format is eight bytes with the length of
-    a JSON header, the header, the data. Everything in the header is checked against the size of the file before use.
-    """
-    head, entries, base = _head(content, size, path)
+def parse_shard(content: bytes, path: Path) -> Shard:
+    """The shard in a file's bytes, if its parts fit together."""
+    head, _ = _head(content, path)
     if head.get("version") != VERSION:
         raise ForeignStoreError(
             f"{path} has format version {shown(head.get('version'))}, this lpplusplus reads {VERSION}: upgrade it."
         )
     try:
-        return head, {name: _tensor(entry, base, size) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedShardError(f"{path} is damaged: {error}.") from error
+        arrays = safetensors.numpy.load(content)
+        X, hashes, positions = arrays["embeddings"], arrays["hashes"], arrays["positions"]
+        paths = _strings(arrays["paths"], len(X))
+        labels = _strings(arrays["labels"], len(X)) if "labels" in arrays else None
+        if X.ndim != 3 or hashes.shape != (len(X), HASH_BYTES) or positions.shape != (len(X),):
+            raise ValueError("its arrays do not fit together")
+        if (X.dtype, hashes.dtype, positions.dtype) != (np.float32, np.uint8, np.int32):
+            raise ValueError("its arrays hold other kinds of numbers")
+        return Shard(head["key"], head["listed"], X, hashes, positions, paths, labels)
+    except _MALFORMED as error:
+        raise _damaged(path, str(error)) from error
+
+
+def map_embeddings(path: Path) -> NDArray[np.float32]:
+    """Embeddings of a shard as a read-only memory map; the header is checked, the numbers are not."""
+    try:
+        with open_regular(path) as file:
+            length = file.read(8)
+            beginning = length + file.read(min(int.from_bytes(length, "little"), LARGEST_HEADER))
+        entry = _head(beginning, path)[1]["embeddings"]
+        with safetensors.safe_open(path, framework="numpy") as checked:  # Every size, against that of the file.
+            shape = tuple(checked.get_slice("embeddings").get_shape())
+        if entry["dtype"] != "F32" or len(shape) != 3:
+            raise ValueError("it has no embeddings")
+        if 0 in shape:
+            return np.empty(shape, np.float32)
+        return np.memmap(path, np.float32, "r", len(beginning) + entry["data_offsets"][0], shape)
+    except StoreError:
+        raise
+    except (OSError, *_MALFORMED) as error:
+        raise _damaged(path, str(error)) from error
 
 
 def is_shard(path: Path) -> bool:
     """Whether a file has the header of a shard, damaged or not."""
     try:
-        size = os.path.getsize(path)
-        with open(path, "rb") as file:
-            _head(read_header(file), size, path)
+        with open_regular(path) as file:
+            _head(file.read(8 + LARGEST_HEADER), path)
     except (OSError, DamagedShardError):
         return False
     return True
 
 
-def read_header(file: IO[bytes]) -> bytes:
-    """The beginning of a file, with its whole header unless that is larger than `LARGEST_HEADER`."""
-    length = file.read(8)
-    return length + file.read(min(int.from_bytes(length, "little"), LARGEST_HEADER))
-
-
-def _head(content: Any, size: int, path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Our metadata, the entries of the arrays, and where the data begin."""
+def _head(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Our metadata, and the entries of the arrays."""
     try:
         length = int.from_bytes(content[:8], "little")
-        if size < 8 or length > min(size - 8, LARGEST_HEADER) or len(content) < 8 + length:
+        if length > LARGEST_HEADER or len(content) < 8 + length:
             raise ValueError("its header is cut off")
-        entries = json.loads(bytes(content[8 : 8 + length]))
+        entries = json.loads(content[8 : 8 + length])
         head = json.loads(entries.pop("__metadata__")[KEY])
         if not isinstance(head, dict):
             raise ValueError("its metadata is of another kind")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedShardError(f"{path} is damaged or not a shard of a feature store ({error}).") from error
-    return head, entries, 8 + length
+    except _MALFORMED as error:
+        raise _damaged(path, str(error)) from error
+    return head, entries
 
 
-def _tensor(entry: dict[str, Any], base: int, size: int) -> Tensor:
-    dtype, shape, (start, stop) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
-    if not all(type(value) is int and value >= 0 for value in (*shape, start, stop)):
-        raise ValueError("sizes in its header are not whole numbers")
-    too_many = len(shape) > 8 or math.prod(filter(None, shape)) > 2**48  # Numpy refuses it even with a size of 0.
-    if too_many or stop - start != math.prod(shape) * dtype.itemsize or base + stop > size:
-        raise ValueError("its header does not fit its size")
-    return Tensor(dtype, tuple(shape), base + start)
-
-
-def map_embeddings(path: Path) -> NDArray[np.float32]:
-    """Embeddings of a shard as a read-only memory map; the header is checked, the numbers are not."""
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        beginning = read_header(file)
-    tensor = parse(beginning, size, path)[1].get("embeddings")
-    if tensor is None or tensor.dtype != np.float32 or len(tensor.shape) != 3:
-        raise DamagedShardError(f"{path} has no embeddings.")
-    if 0 in tensor.shape:
-        return np.empty(tensor.shape, np.float32)
-    return np.memmap(path, np.float32, "r", tensor.start, tensor.shape)
+def _damaged(path: Path, why: str) -> DamagedShardError:
+    return DamagedShardError(f"{path} is damaged or not a shard of a feature store ({why}): embed again to rebuild it.")
 
 
 def _blob(strings: Sequence[str]) -> NDArray[np.uint8]:

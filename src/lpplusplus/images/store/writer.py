@@ -1,46 +1,53 @@
 """Writing a feature store, so that the process may be killed at any moment; the package's docstring has the steps."""
 
 import contextlib
+import errno
+import os
 import re
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._core.files import atomic_write
 from ..embeddings import Origin
 from ..errors import DamagedShardError, ForeignStoreError, StoreError
-from .index import BEFORE, NAME, StoreIndex, read_index
-from .lock import exclusive
-from .shards import Receipt, Shard, is_shard, read_shard, shard_name, write_shard
+from .feature_store import BEFORE, NAME, NEXT, is_index, stored_index
+from .index import STORE, Receipt, ShardIndex
+from .shards import Shard, is_shard, read_shard, shard_name, write_shard
 
 ROWS_PER_SHARD = 512
 """Images per shard: some seconds of work for a real encoder, and 2000 files for a million images."""
-
-_SHARD = re.compile(r"shard-(\d{6,})\.safetensors")
+SAMPLE = 8
+"""Images that are looked at to learn whether other images have the names of those in the store."""
+_SHARD = re.compile(r"shard-\d{6,}\.safetensors")
 _TEMPORARY = re.compile(r"\.(index\.json|shard-\d{6,}\.safetensors)\..*\.tmp")
-_REPLACED = re.compile(r"[0-9a-f]{64}\.safetensors")
-_EVERYWHERE = -1
-"""Level of embeddings that every shard may reuse; see `StoreWriter`."""
 
 
-@dataclass
-class _Found:
-    """A sound shard on disk, without its embeddings, which are read when needed; `path` changes if it is set aside."""
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A sound shard on disk: all but its embeddings, which are read when needed."""
 
     path: Path
-    shard: Shard
+    key: str
+    listed: str
+    hashes: NDArray[np.uint8]
+    positions: NDArray[np.int32]
     receipt: Receipt
+    rows: dict[bytes, int]
 
 
 class StoreWriter:
-    """Brings a store in line with a list of images; a context manager that holds the store's lock.
+    """Brings a store in line with a list of images, from its first shard to its last; holds the store's lock.
 
-    Shard k may reuse embeddings from `replaced/` and from shards up to k, but not from later shards: these must not
-    change which images are computed together for shard k, since the last bits of an embedding may depend on its batch.
+    Shard k may reuse embeddings of shards before it, of what the store had in its own place, and of shards that do not
+    fit the list; not of later ones, since these must not change which images are computed together for shard k: the
+    last bits of an embedding may depend on its batch.
 
     Parameters
     ----------
@@ -53,24 +60,27 @@ class StoreWriter:
     """
 
     def __init__(self, path: str | PathLike[str], origin: Origin, listed: Sequence[str]) -> None:
-        self.path = Path(path)
-        self.origin = origin
-        self.listed = list(listed)
-        self._aside = self.path / "replaced"
+        self.path, self.origin, self.listed = Path(path), origin, list(listed)
+        self._next = self.path / NEXT
         self._stack = contextlib.ExitStack()
-        self._by_hash: dict[bytes, tuple[int, _Found, int]] = {}
-        self._current: dict[int, _Found] = {}
-        self._cache: OrderedDict[int, NDArray[np.float32]] = OrderedDict()
-        self._replaced: list[_Found] = []
-        self._previous: set[str] = set()  # Digests of the shards of the last complete list.
+        self._known: dict[bytes, tuple[_Stored, int]] = {}
+        """Rows that the present shard and all later ones may reuse."""
+        self._fitting: dict[int, list[_Stored]] = {}
+        """Shards for each place in the list: the one to be used, then what was there before."""
+        self._held: list[_Stored] = []
+        self._embeddings = lru_cache(4)(lambda stored: read_shard(stored.path)[0].embeddings)
 
     def __enter__(self) -> "StoreWriter":
         with self._stack, self._writing():
             self._check_folder()
             self.path.mkdir(parents=True, exist_ok=True)
             self._stack.enter_context(exclusive(self.path))
-            self._check_version()
-            self._remove_temporary()
+            try:
+                stored_index(self.path)
+            except ForeignStoreError:
+                raise
+            except StoreError:  # Absent or damaged: it is written anew.
+                pass
             self._scan()
             self._stack = self._stack.pop_all()
         return self
@@ -78,71 +88,98 @@ class StoreWriter:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
+    def refuse_others(self, count: int, digest: Callable[[int], bytes | None]) -> None:
+        """Refuse a store of another encoder or of other images: somebody may have named the wrong one.
+
+        Parameters
+        ----------
+        count
+            Images in the list.
+        digest
+            The hash of an image, by its position; None if it cannot be read. Not many are asked for, unless the list
+            has changed.
+        """
+        remedy = "name another store, or remove this one first."
+        if any(stored.key != self.origin.key for stored in self._held):
+            raise StoreError(f"{self.path} holds embeddings by another encoder or with other views: {remedy}")
+        before = {image for stored in self._held for image in stored.rows}
+        fitting = {id(stored) for shards in self._fitting.values() for stored in shards}
+        if all(id(stored) in fitting for stored in self._held):
+            sample = {count * part // SAMPLE for part in range(SAMPLE)} if count else set()
+            if not before or any(digest(position) in before for position in sample):
+                return
+        wanted, common = min(len(before), count) / 2, set[bytes | None]()
+        for position in range(count):
+            if len(common) >= wanted:
+                return
+            common |= {digest(position)} & before
+        if len(common) < wanted:
+            raise StoreError(f"{self.path} holds embeddings of other images: {remedy}")
+
     def has(self, number: int, digest: bytes) -> bool:
         """Whether shard `number` can reuse the embedding of an image with this hash. Thread-safe."""
-        known = self._by_hash.get(digest)
-        return known is not None and known[0] <= number
+        return self._find(number, digest) is not None
 
     def row(self, number: int, digest: bytes) -> NDArray[np.float32]:
         """The embedding that shard `number` can reuse, (V, D)."""
-        level, found, row = self._by_hash[digest]
-        assert level <= number
-        embedding: NDArray[np.float32] = self._embeddings(found)[row]
+        known = self._find(number, digest)
+        assert known is not None
+        embedding: NDArray[np.float32] = self._embeddings(known[0])[known[1]]
         return embedding
 
     def matches(self, number: int, hashes: NDArray[np.uint8], positions: NDArray[np.int32]) -> bool:
-        """Whether shard `number` is there already, with just these images."""
-        found = self._current.get(number)
-        return (
-            found is not None
-            and np.array_equal(found.shard.hashes, hashes)
-            and np.array_equal(found.shard.positions, positions)
-        )
+        """Whether shard `number` is there already, with just these images; it is then kept."""
+        for stored in self._fitting.get(number, ()):
+            if np.array_equal(stored.hashes, hashes) and np.array_equal(stored.positions, positions):
+                self._use(number, stored)
+                return True
+        return False
 
     def put(self, number: int, shard: Shard) -> None:
-        """Write shard `number`; a shard of that number is set aside first."""
-        path = self.path / shard_name(number)
+        """Write shard `number`."""
+        path = self._next / shard_name(number)
         with self._writing():
-            self._remove_index()
-            if number in self._current:
-                self._set_aside(self._current.pop(number))
+            self._next.mkdir(exist_ok=True)
             receipt = write_shard(path, shard)
-        self._adopt(number, _Found(path, _without_embeddings(shard), receipt))
+        self._use(number, _stored(path, shard, receipt))
 
-    def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> int:
-        """Write the index, when all shards are there, and remove what was set aside.
-
-        What was set aside stays if the store held a different list of images (see the package's docstring): somebody
-        may have named the wrong store. Returns how many images stay set aside.
-        """
-        receipts = tuple(self._current[number].receipt for number in range(len(self.listed)))
+    def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> None:
+        """Move the new shards into place and write the index, when all shards are there."""
+        chosen = [self._fitting[number][0] for number in range(len(self.listed))]
+        receipts = tuple(stored.receipt for stored in chosen)
+        index = ShardIndex(self.origin, tuple(classes), tuple(names), labelled, receipts).content(STORE)
+        new = [stored for stored in chosen if stored.path.parent == self._next]
         with self._writing():
-            StoreIndex(self.origin, tuple(classes), tuple(names), labelled, receipts).write(self.path)
-            left = self._settle(self._previous, list(self._current.values()))
+            beyond = {*_named(self.path, _SHARD)} - {self.path / shard_name(k) for k in range(len(chosen))}
+            if new or beyond or not is_index(self.path / NAME) or (self.path / NAME).read_bytes() != index:
+                (self.path / NAME).unlink(missing_ok=True)
+                for stored in new:
+                    stored.path.replace(self.path / stored.path.name)
+                for path in beyond:
+                    path.unlink()
+                with atomic_write(self.path / NAME) as file:
+                    file.write(index)
             (self.path / BEFORE).unlink(missing_ok=True)
+            for path in _named(self._next, _SHARD):
+                path.unlink()
         with contextlib.suppress(OSError):  # Not there, or not empty.
-            self._aside.rmdir()
-        return left
+            self._next.rmdir()
 
-    def _settle(self, previous: set[str], now: Sequence[_Found]) -> int:
-        """Clear `replaced/`, and return how many images are left there.
+    def _find(self, number: int, digest: bytes) -> tuple[_Stored, int] | None:
+        if digest in self._known:
+            return self._known[digest]
+        own = self._fitting.get(number, ())
+        return next(((stored, stored.rows[digest]) for stored in own if digest in stored.rows), None)
 
-        Shards of the list `previous` are removed if `now` is much the same list. Shards of older lists are removed if
-        `now` has all their images. Only content decides, so that interruptions on the way do not matter.
-        """
-        here = _images(now)
-        together = [found for found in self._replaced if found.receipt.digest in previous]
-        before = _images([*together, *(found for found in now if found.receipt.digest in previous)])
-        same_list = 2 * len(before & here) >= min(len(before), len(here)) > 0
-        kept = []
-        for found in self._replaced:
-            gone = same_list if found.receipt.digest in previous else _images([found]) <= here
-            if gone:
-                found.path.unlink(missing_ok=True)
-            else:
-                kept.append(found)
-        self._replaced = kept
-        return 0 if same_list else len(_images(together))
+    def _use(self, number: int, stored: _Stored) -> None:
+        others = [other for other in self._fitting.get(number, ()) if other is not stored]
+        self._fitting[number] = [stored, *others]
+        self._offer([stored, *others])
+
+    def _offer(self, shards: Sequence[_Stored]) -> None:
+        for stored in shards:
+            for digest, row in stored.rows.items():
+                self._known.setdefault(digest, (stored, row))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -159,117 +196,71 @@ class StoreWriter:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not a folder: choose a new name for the feature store.")
         names = {entry.name for entry in self.path.iterdir()}
-        shards = [name for name in names if _SHARD.fullmatch(name)]
-        ours = (
-            {NAME, BEFORE, ".lock"} & names
-            or any(_TEMPORARY.fullmatch(name) for name in names)
-            or (shards and all(is_shard(self.path / name) for name in shards))
-        )
+        shards = [*_named(self.path, _SHARD)]
+        ours = {BEFORE, ".lock"} & names or is_index(self.path / NAME) or (shards and all(map(is_shard, shards)))
         if names and not ours:
             raise StoreError(f"{self.path} has other files and is not a feature store: choose a new or empty folder.")
-        if self._aside.is_symlink():
-            raise StoreError(f"{self._aside} is a link, which no feature store has: remove it.")
-
-    def _check_version(self) -> None:
-        """Refuse to write over a newer format; a damaged or absent index is written anew."""
-        try:
-            read_index(self.path)
-        except ForeignStoreError:
-            raise
-        except StoreError:
-            pass
-
-    def _remove_temporary(self) -> None:
-        for entry in self.path.iterdir():
-            if _TEMPORARY.fullmatch(entry.name):
-                entry.unlink()
-
-    def _remove_index(self) -> None:
-        """Rename the index, unless one is renamed already: it says what the store held before the change."""
-        index, before = self.path / NAME, self.path / BEFORE
-        with contextlib.suppress(FileNotFoundError):
-            index.unlink() if before.exists() else index.replace(before)
-
-    def _digests(self, name: str) -> set[str] | None:
-        """Digests of the shards that an index has; None if it is absent or damaged."""
-        try:
-            return {receipt.digest for receipt in read_index(self.path, name).shards}
-        except StoreError:
-            return None
+        if self._next.is_symlink():
+            raise StoreError(f"{self._next} is a link, which no feature store has: remove it.")
 
     def _scan(self) -> None:
-        """Check every shard; keep what fits the list, set aside what is sound, remove what is damaged."""
-        complete, before, indexed = self._digests(NAME), self._digests(BEFORE), (self.path / NAME).exists()
-        self._replaced = [found for path in _sorted(self._aside, _REPLACED) if (found := self._sound(path))]
-        in_place = [found for path in _sorted(self.path, _SHARD) if (found := self._sound(path))]
-        if complete is not None and before is not None:  # Killed between the new index and the clearing of `replaced/`.
-            self._settle(before, [found for found in in_place if found.receipt.digest in complete])
-            (self.path / BEFORE).unlink()
-            before = None
-        held = in_place if indexed else [*in_place, *self._replaced]  # Without an index, no list was ever complete.
-        self._previous = before or complete or {found.receipt.digest for found in held}
-        for found in self._replaced:
-            self._adopt(_EVERYWHERE, found)
-        stale = []
-        for found in in_place:
-            number = int(found.path.stem.removeprefix("shard-"))
-            fits = found.path.name == shard_name(number) and number < len(self.listed)
-            if fits and found.shard.key == self.origin.key and found.shard.listed == self.listed[number]:
-                self._adopt(number, found)
+        """Check every shard; what is damaged is as if it were not there."""
+        for folder in (self._next, self.path):
+            for path in _named(folder, _TEMPORARY):
+                path.unlink()
+            self._held += filter(None, map(_sound, _named(folder, _SHARD)))
+        mine = [stored for stored in self._held if stored.key == self.origin.key]
+        numbers = {shard_name(number): number for number in range(len(self.listed))}
+        for stored in mine:
+            number = numbers.get(stored.path.name)
+            if number is not None and stored.listed == self.listed[number]:
+                self._fitting.setdefault(number, []).append(stored)
             else:
-                stale.append(found)
-        for found in stale:
-            self._remove_index()
-            self._set_aside(found)
-            self._adopt(_EVERYWHERE, found)
-
-    def _sound(self, path: Path) -> _Found | None:
-        try:
-            shard, receipt = read_shard(path)
-        except DamagedShardError:
-            self._remove_index()
-            path.unlink()
-            return None
-        return _Found(path, _without_embeddings(shard), receipt)
-
-    def _set_aside(self, found: _Found) -> None:
-        self._aside.mkdir(exist_ok=True)
-        target = self._aside / f"{found.receipt.digest}.safetensors"
-        found.path.replace(target)
-        found.path = target
-        self._replaced.append(found)
-
-    def _adopt(self, level: int, found: _Found) -> None:
-        if found.shard.key == self.origin.key:
-            for row, digest in enumerate(map(bytes, found.shard.hashes)):
-                known = self._by_hash.get(digest)
-                # Of several equal images the same one is used always, however often a run was interrupted.
-                rank = (level, found.receipt.digest)
-                if known is None or rank < (known[0], known[1].receipt.digest):
-                    self._by_hash[digest] = (level, found, row)
-        if level != _EVERYWHERE:
-            self._current[level] = found
-
-    def _embeddings(self, found: _Found) -> NDArray[np.float32]:
-        """The embeddings of a shard. The last four shards are kept in memory: images of one shard are used together."""
-        key = id(found)
-        if key not in self._cache:
-            self._cache[key] = read_shard(found.path)[0].embeddings
-            if len(self._cache) > 4:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(key)
-        return self._cache[key]
+                self._offer([stored])
+        earlier = filter(None, map(_sound, _named(self.path / "replaced", re.compile(r"[0-9a-f]{64}\.safetensors"))))
+        self._offer([stored for stored in earlier if stored.key == self.origin.key])
 
 
-def _images(shards: Sequence[_Found]) -> set[bytes]:
-    return {bytes(digest) for found in shards for digest in found.shard.hashes}
+def _sound(path: Path) -> _Stored | None:
+    try:
+        return _stored(path, *read_shard(path))
+    except DamagedShardError:
+        return None
 
 
-def _without_embeddings(shard: Shard) -> Shard:
-    return Shard(shard.key, shard.listed, shard.embeddings[:0].copy(), shard.hashes.copy(), shard.positions.copy(), [],
-                 None)  # fmt: skip
+def _stored(path: Path, shard: Shard, receipt: Receipt) -> _Stored:
+    rows = {digest: row for row, digest in reversed([*enumerate(map(bytes, shard.hashes))])}
+    hashes, positions = shard.hashes.copy(), shard.positions.copy()  # The embeddings need not stay in memory.
+    return _Stored(path, shard.key, shard.listed, hashes, positions, receipt, rows)
 
 
-def _sorted(folder: Path, pattern: re.Pattern[str]) -> Iterator[Path]:
-    if folder.is_dir():
-        yield from sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name)) if folder.is_dir() else []
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Hold `folder/.lock`, or raise if another process does. The operating system ends it with the process."""
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _lock(handle):
+            raise StoreError(f"{folder} is being written by another process: wait for it, or choose another folder.")
+        yield
+    finally:
+        os.close(handle)  # This also unlocks. The file stays: removing it could remove the next writer's lock.
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock; whether nobody else has it. On a file system without locks there is no protection."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EDEADLK, errno.EWOULDBLOCK)
+    return True
