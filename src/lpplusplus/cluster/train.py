@@ -73,10 +73,11 @@ def train_on_ray(
             raise SourceError(f"{spelled(source)} has no labels to train on.")
         clf.fit(support, val=val, names=names)
         workers = len(support.X._mine)  # type: ignore[attr-defined]
-    del clf.support_  # Only the workers had it.
+    validation = clf.validation_
+    del clf.training_data_  # Only the workers had it.
     accuracy, measured = None, "not measured"
-    if clf.validation_ is not None:
-        accuracy, measured = clf.evaluate(clf.validation_).accuracy, "validation images"
+    if validation is not None:
+        accuracy, measured = clf.evaluate(validation).accuracy, "validation images"
     else:
         history = clf.classifier_.history_.as_arrays()
         if len(history.get("held_out_loss", ())):

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
@@ -25,7 +24,7 @@ from .evaluation import Scores
 from .growing import Growing
 from .insight import Insight, examine
 from .opening import class_text, embed_source, refuse_another, source_name
-from .saving import Sharing, description, read_saved
+from .saving import Saving
 from .sources.class_names import listed
 from .suggesting import Suggestion, suggestions
 from .training_data import TrainingData
@@ -33,7 +32,7 @@ from .training_data import TrainingData
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 
-class ImageClassifier(Growing, Sharing):
+class ImageClassifier(Growing, Saving):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -68,11 +67,12 @@ class ImageClassifier(Growing, Sharing):
         What the classes are called in prompts.
     origin_ : Origin or None
         The encoder it was trained with. None after training on a file of arrays, which does not name its encoder.
+    training_data_ : TrainingData
+        Photos and names that it was trained on. Missing if the classifier was saved without them.
     support_, validation_ : Embeddings
-        What it was trained and validated on; `validation_` is None without validation. Missing
-        if the classifier was saved without them.
+        The photos of `training_data_`; `validation_` is None without validation.
     class_text_ : (K, D) array or None
-        Embeddings of the class names, averaged over the templates. Saved with the support.
+        Embeddings of the class names, averaged over the templates. Of `training_data_`.
     already_there_ : int
         Number of photos that the last `add` or `merge` left out because the classifier has them already.
     insight_ : Insight
@@ -90,12 +90,20 @@ class ImageClassifier(Growing, Sharing):
     array(['red'], dtype='<U4')
     """
 
+    classifier_: FewShotClassifier
+    classes_: NDArray[Any]
     names_: tuple[str, ...]
-    class_text_: NDArray[np.float32] | None
+    origin_: Origin | None
+    training_data_: TrainingData
+    already_there_: int
     insight_: Insight
     held_out_: Answers | None
     _seen: frozenset[bytes]
     """Digests of the images it was trained on."""
+    _where: str | Encoder
+    """Where the encoder of the fitted classifier is."""
+    _prompts: tuple[str, ...]
+    """The templates of the fitted classifier, whatever `template` is now."""
     _named_by: dict[str, str]
     """Encoders that a file named, not the user, and the file."""
 
@@ -200,26 +208,37 @@ class ImageClassifier(Growing, Sharing):
 
     def _learn(self, data: TrainingData, method: FewShotClassifier) -> None:
         """Train, and set all that follows from the photos and names."""
-        support, validation = data.support, data.validation
-        extra: dict[str, Any] = {} if validation is None else {"X_val": validation.rows, "y_val": validation.labels}
-        if data.unlabelled is not None:
-            extra["unlabelled"] = data.unlabelled
-        model = clone(method).fit(support.X, support.labels, text=data.text, classes=list(support.classes), **extra)
-        # One array for both, whatever the method keeps.
-        if "task_" in vars(model):
-            model.task_ = model.task_.with_images(support.X, support.labels)
-        self.classifier_, self.classes_, self.names_ = model, model.classes_, support.names
-        self.origin_, self._views, self._seen = support.origin, support.views, frozenset(support.digests())
-        self._keep(data)
+        self.classifier_ = data.fitted(method)
+        self.classes_, self.names_, self.origin_ = self.classifier_.classes_, data.support.names, data.support.origin
+        self.training_data_, self._seen = data, frozenset(data.support.digests())
         for about_the_one_before in ("insight_", "held_out_"):
             vars(self).pop(about_the_one_before, None)
 
-    def _keep(self, data: TrainingData) -> None:
-        """Set what it was trained on."""
-        self.support_, self.validation_, self._text = data.support, data.validation, data.text
-        several = data.text is not None and data.text.ndim == 3
-        self.class_text_ = check_text(data.text)[0] if several else data.text
-        self._unlabelled = data.unlabelled
+    @property
+    def support_(self) -> Embeddings:
+        """What it was trained on."""
+        return self.training_data_.support
+
+    @property
+    def validation_(self) -> Embeddings | None:
+        """What it was validated on; None without validation."""
+        return self.training_data_.validation
+
+    @property
+    def class_text_(self) -> NDArray[np.float32] | None:
+        """Embeddings of the class names, averaged over the templates."""
+        text = self.training_data_.text
+        return text if text is None or text.ndim == 2 else check_text(text)[0]
+
+    def _training_data(self, owner: str = "this classifier") -> TrainingData:
+        """What it was trained on, if it was saved with it."""
+        self._check_fitted()
+        if not hasattr(self, "training_data_"):
+            raise SourceError(
+                f"{owner} no longer has its training images, not even their embeddings: it was saved without them "
+                f"(--no-support) or by an earlier version, so train it again on the photos."
+            )
+        return self.training_data_
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
@@ -415,61 +434,6 @@ class ImageClassifier(Growing, Sharing):
                 f"knows {listed(known)}. Leave these images out, or name the class as it does."
             )
         return answers(self, found)
-
-    def save(self, path: str | os.PathLike[str], *, support: bool = True) -> None:
-        """Write the classifier to one file, with what identifies its encoder; atomically.
-
-        Parameters
-        ----------
-        path
-            The file.
-        support
-            Keep the embeddings of the photos, without which it cannot be changed (`add`, `remove`, `rename`, `merge`)
-            or checked. The photos themselves are not kept, only the last two parts of their paths.
-        """
-        self._check_fitted()
-        support = support and hasattr(self, "support_")
-        self.classifier_.save(path, metadata=description(self, support=support), support=support)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        encoder: str | Encoder | None = None,
-        on_error: Literal["stop", "skip"] = "stop",
-        progress: Progress | None = None,
-        allow_network: bool = False,
-    ) -> "ImageClassifier":
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path
-            The file.
-        encoder
-            Where the encoder is now; by default where it was. A different model is refused at first use.
-        on_error, progress, allow_network
-            As in the constructor.
-        """
-        saved = read_saved(path)
-        loaded = cls(
-            saved.origin.spec if encoder is None and saved.origin is not None else encoder,
-            template=list(saved.templates),
-            views=saved.views,
-            on_error=on_error,
-            progress=progress,
-            allow_network=allow_network,
-        )
-        if encoder is None and saved.origin is not None:
-            loaded._named_by = {saved.origin.spec: os.fspath(path)}
-        loaded.classifier_, loaded.classes_, loaded.names_ = saved.method, saved.classes, saved.names
-        loaded.origin_, loaded._views, loaded._seen = saved.origin, saved.views, saved.seen
-        loaded._where = DEFAULT_ENCODER if loaded.encoder is None else loaded.encoder
-        loaded._prompts = saved.templates
-        if saved.data is not None:
-            loaded._keep(saved.data)
-        return loaded
 
     def _open(self, where: str | Encoder) -> Encoder:
         if isinstance(where, Encoder):

@@ -1,27 +1,26 @@
-"""What a file of a classifier of images has besides its method, how it is read again, and the Hugging Face hub."""
+"""How a classifier of images is kept: in a file, and on the Hugging Face hub."""
 
 from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._core.base import FewShotClassifier
-from .._core.model_file import ModelFormatError, load
+from .._core import model_file
+from .._core.model_file import ModelFormatError
+from .._core.progress import Progress
+from ..encoders import DEFAULT_ENCODER, Encoder
 from ..encoders.class_text import check_templates
 from .embeddings import DIGEST, Origin
-from .training_data import TrainingData, kept_in
+from .training_data import TrainingData
 from .words import short
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
 
-_SAVED = ("spec", "fingerprint", "preprocessing", "dim")
+_OF_ORIGIN = ("spec", "fingerprint", "preprocessing", "dim")
 """What a file keeps of an `Origin`."""
 MOST_DIGESTS = 100_000
 """Digests of training images in a file, to recognise them later; if there are more, the smallest digests are kept."""
@@ -34,70 +33,98 @@ def description(clf: ImageClassifier, *, support: bool = False) -> dict[str, Any
     """
     photos: dict[str, Any] = {"trained_on": b"".join(sorted(clf._seen)[:MOST_DIGESTS]).hex()}
     if support:
-        held = () if clf.validation_ is None else clf.validation_.paths
+        held = clf.validation_
         photos = {
             "trained_on": b"".join(clf.support_.digests()).hex(),
             "photos": [short(path) for path in clf.support_.paths],
-            "validated_on": [short(path) for path in held],
+            "validated_on": [] if held is None else [short(path) for path in held.paths],
         }
-    found = clf.insight_.as_dict() if hasattr(clf, "insight_") else None
+        if held is not None and held.hashes is not None:
+            photos["validation_digests"] = b"".join(held.digests()).hex()
+    insight = clf.insight_.as_dict() if hasattr(clf, "insight_") else None
     return {
         "images": {
-            "encoder": clf.origin_ and {name: getattr(clf.origin_, name) for name in _SAVED},
+            "encoder": clf.origin_ and {name: getattr(clf.origin_, name) for name in _OF_ORIGIN},
             "templates": list(clf._prompts),
             "names": list(clf.names_),
             "numbers": clf.classes_.dtype.kind in "iu",
-            "views": clf._views,
+            "views": 0 if clf.origin_ is None else clf.origin_.views,
             **photos,
         },
-        "insight": found or getattr(clf.classifier_, "metadata_", {}).get("insight"),
+        "insight": insight or getattr(clf.classifier_, "metadata_", {}).get("insight"),
     }
 
 
-@dataclass(frozen=True, eq=False)
-class Saved:
-    """What a file says."""
+class Saving:
+    """The part of `ImageClassifier` that goes to a file or to the hub, and comes from there."""
 
-    method: FewShotClassifier
-    classes: NDArray[Any]
-    names: tuple[str, ...]
-    origin: Origin | None
-    templates: tuple[str, ...]
-    views: int
-    seen: frozenset[bytes]
-    data: TrainingData | None
-    """None if it was saved without its photos."""
+    def save(self: ImageClassifier, path: str | os.PathLike[str], *, support: bool = True) -> None:  # type: ignore[misc]
+        """Write the classifier to one file, with what identifies its encoder; atomically.
 
+        Parameters
+        ----------
+        path
+            The file.
+        support
+            Keep the embeddings of the photos, without which it cannot be changed (`add`, `remove`, `rename`, `merge`)
+            or checked. The photos themselves are not kept, only the last two parts of their paths.
+        """
+        self._check_fitted()
+        support = support and hasattr(self, "support_")
+        self.classifier_.save(path, metadata=description(self, support=support), support=support)
 
-def read_saved(path: str | PathLike[str]) -> Saved:
-    """Read and check a file that `ImageClassifier.save` wrote.
+    @classmethod
+    def load(  # type: ignore[misc]
+        cls: type[ImageClassifier],
+        path: str | os.PathLike[str],
+        *,
+        encoder: str | Encoder | None = None,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: Progress | None = None,
+        allow_network: bool = False,
+    ) -> ImageClassifier:
+        """Read what `save` wrote.
 
-    Raises
-    ------
-    ModelFormatError
-        It is not such a file.
-    """
-    model = load(path)
-    try:
-        about = model.metadata_["images"]
-        names, made, views = tuple(about["names"]), about["encoder"], int(about["views"])
-        origin = None if made is None else Origin.read({**made, "views": views})
-        if len(names) != len(model.classes_) or not all(isinstance(name, str) for name in names):
-            raise ValueError("names are not those of the classes")
-        templates = check_templates(about["templates"])
-        classes = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
-        seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
-        data = kept_in(vars(model).get("task_"), [str(one) for one in classes], names, origin, seen, about)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelFormatError(
-            f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
-        ) from error
-    digests = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
-    return Saved(model, classes, names, origin, templates, views, digests, data)
+        Parameters
+        ----------
+        path
+            The file.
+        encoder
+            Where the encoder is now; by default where it was. A different model is refused at first use.
+        on_error, progress, allow_network
+            As in the constructor.
 
-
-class Sharing:
-    """The part of `ImageClassifier` that goes to the hub and comes from there."""
+        Raises
+        ------
+        ModelFormatError
+            It is not such a file.
+        """
+        model = model_file.load(path)
+        clf = cls(encoder, on_error=on_error, progress=progress, allow_network=allow_network)
+        try:
+            about = model.metadata_["images"]
+            clf.names_, made, clf.views = tuple(about["names"]), about["encoder"], int(about["views"])
+            clf.origin_ = None if made is None else Origin.read({**made, "views": clf.views})
+            if len(clf.names_) != len(model.classes_) or not all(isinstance(name, str) for name in clf.names_):
+                raise ValueError("names are not those of the classes")
+            clf._prompts = check_templates(about["templates"])
+            clf.template = list(clf._prompts)
+            clf.classifier_ = model
+            clf.classes_ = model.classes_.astype(np.int64) if about["numbers"] else model.classes_
+            seen = bytes.fromhex(about.get("trained_on", ""))  # Files of earlier versions do not say.
+            clf._seen = frozenset(seen[i : i + DIGEST] for i in range(0, len(seen), DIGEST))
+            if "task_" in vars(model):
+                labels = [str(label) for label in clf.classes_.tolist()]
+                clf.training_data_ = TrainingData.read(model.task_, labels, clf.names_, clf.origin_, about)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelFormatError(
+                f"{path} holds a classifier of embeddings without an image encoder: use lpplusplus.load."
+            ) from error
+        if encoder is None and clf.origin_ is not None:
+            clf.encoder = clf.origin_.spec
+            clf._named_by = {clf.origin_.spec: os.fspath(path)}
+        clf._where = DEFAULT_ENCODER if clf.encoder is None else clf.encoder
+        return clf
 
     def push_to_hub(  # type: ignore[misc]  # Of no other class.
         self: ImageClassifier,

@@ -1,4 +1,4 @@
-"""What a classifier is trained on, and how it changes: more photos, fewer, other names. Nothing here trains.
+"""What a classifier is trained on, and how it changes: more photos, fewer, other names.
 
 A fit depends on the order of its photos, because of rounding and folds. Photos sorted by class and name, as in a
 folder, stay sorted. So a classifier to which photos were added is, bit for bit, the one trained on all of them at once.
@@ -11,11 +11,15 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from .._core import checks
+from .._core.base import FewShotClassifier
+from .._core.lazy import lazy
 from .._core.task import Task
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
@@ -25,10 +29,12 @@ from .sources.folders import EXTENSIONS
 from .sources.stored_file import content_of
 from .words import short
 
+Method = TypeVar("Method", bound=FewShotClassifier)
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What a classifier is trained on."""
+    """Photos with their labels, and class names: a `Task`, and which photo each of its rows is."""
 
     support: Embeddings
     validation: Embeddings | None = None
@@ -37,6 +43,170 @@ class TrainingData:
     unlabelled: NDArray[np.float32] | None = None
     """(n, D) photos without a label."""
 
+    @lazy
+    def task(self) -> Task:
+        """The arrays, which are not copied: what methods are fitted on and keep, and what a file has."""
+        classes, held = np.array(self.support.classes), self.validation
+        return Task(
+            self.support.X,
+            checks.encode_labels(self._labels, classes, "y"),
+            classes,
+            self.text,
+            None if held is None else held.rows,
+            None if held is None else checks.encode_labels(np.asarray(held.labels), classes, "y_val"),
+            unlabelled=self.unlabelled,
+        )
+
+    @property
+    def _labels(self) -> NDArray[np.str_]:
+        assert self.support.labels is not None
+        return self.support.labels
+
+    @property
+    def present(self) -> list[str]:
+        """Classes that have photos; the others are known by their names only."""
+        there = set(self._labels.tolist())
+        return [label for label in self.support.classes if label in there]
+
+    def rows(self, index: Any) -> TrainingData:
+        """Some of the labelled photos, with all names; nothing to validate on."""
+        return TrainingData(self.support.subset(index), None, self.text)
+
+    def without_names(self) -> TrainingData:
+        """The labelled photos alone, of the classes that have some."""
+        return TrainingData(replace(self.support, classes=tuple(self.present)))
+
+    def fitted(self, method: Method) -> Method:
+        """The method fitted on this. It keeps `task`, not a copy."""
+        task, extra = self.task, {}
+        if task.X_val is not None:
+            extra = {"X_val": task.X_val, "y_val": task.classes[task.y_val]}
+        if task.unlabelled is not None:
+            extra["unlabelled"] = task.unlabelled
+        model: Method = clone(method).fit(task.X, self._labels, text=task.text, classes=task.classes, **extra)
+        if "task_" in vars(model):
+            model.task_ = task
+        return model
+
+    @classmethod
+    def read(
+        cls,
+        task: Task,
+        classes: Sequence[str],
+        names: tuple[str, ...],
+        origin: Origin | None,
+        about: dict[str, Any],
+    ) -> TrainingData:
+        """What a file says; KeyError, TypeError or ValueError unless it fits together."""
+
+        def images(X: NDArray[Any], y: Any, paths: list[str], digests: str | None) -> Embeddings:
+            hashes = None if digests is None else np.frombuffer(bytes.fromhex(digests), np.uint8).reshape(-1, DIGEST)
+            fits = X.ndim <= 3 and len(X) == len(paths) and (hashes is None or len(hashes) == len(X))
+            if not fits or not all(isinstance(path, str) for path in paths):
+                raise ValueError("paths or digests are not those of the images")
+            labels = np.array(classes)[y]
+            return Embeddings(
+                X if X.ndim == 3 else X[:, None], labels, paths, tuple(classes), names, origin, hashes=hashes
+            )
+
+        if isinstance(task.text, list):
+            raise ValueError("text is not that of templates")
+        held = None
+        if task.X_val is not None:  # The digests of validation images were not always kept.
+            held = images(task.X_val, task.y_val, about["validated_on"], about.get("validation_digests"))
+        support = images(task.X, task.y, about["photos"], about["trained_on"])
+        data = cls(support, held, task.text, task.unlabelled)
+        data.__dict__["task"] = task
+        return data
+
+    def joined(self, more: TrainingData) -> TrainingData:
+        """Both. Names and text of classes that both have are those of this one."""
+        mine, its = self.support, more.support
+        classes = all_classes(mine.classes, its.classes)
+        names = dict(zip(its.classes, its.names, strict=True)) | dict(zip(mine.classes, mine.names, strict=True))
+        check_names({label: names[label] for label in classes}, "together with what is there")
+        if (self.text is None) != (more.text is None) and set(classes) != set(mine.classes):
+            which = "the new" if more.text is None else "the present"
+            raise SourceError(
+                f"{which} classes have no text embeddings, and others have: give them for all, or for none."
+            )
+        text = self.text
+        if text is not None and more.text is not None:
+            order = [*mine.classes, *its.classes]
+            text = np.concatenate([text, more.text], axis=-2)[..., [order.index(label) for label in classes], :]
+        about: dict[str, Any] = {"classes": classes, "names": tuple(names[label] for label in classes), "text": None}
+        held = [images for images in (self.validation, more.validation) if images is not None]
+        free = [rows for rows in (self.unlabelled, more.unlabelled) if rows is not None]
+        return TrainingData(
+            _like(mine, replace(stacked([mine, its]), **about)),
+            replace(stacked(held), **about) if held else None,
+            text,
+            np.concatenate(free) if free else None,
+        )
+
+    def without_classes(self, labels: Sequence[str]) -> TrainingData:
+        """All classes but these, and their photos."""
+        check_known(self.support, labels)
+        left = [label for label in self.support.classes if label not in labels]
+        if len(left) < 2:
+            raise SourceError(
+                f"without {listed(labels)} there are {len(left)} class(es): a classifier needs at least two."
+            )
+        if not set(left) & set(self.present):
+            raise SourceError(f"without {listed(labels)} there is no photo: a classifier needs some.")
+        named = dict(zip(self.support.classes, self.support.names, strict=True))
+        return self._with_classes([(label, label, named[label]) for label in left], self.text)
+
+    def without_photos(self, photos: Any) -> TrainingData:
+        """All photos but these: files, compared by content, or names of photos as in `paths`."""
+        left = self.support.subset(~np.isin(np.arange(len(self.support)), _rows_of(self.support, photos)))
+        lost = sorted(set(self.present) - set(np.asarray(left.labels).tolist()))
+        if lost:
+            raise SourceError(f"these are all photos of {listed(lost)}: remove the class, or leave it one.")
+        return replace(self, support=left)
+
+    def renamed(self, old: str, new: str, name: str, row: NDArray[np.float32] | None) -> TrainingData:
+        """Class `old` as `new`, called `name` in prompts, with the text embedding(s) `row`."""
+        check_known(self.support, [old])
+        check_label(new, "the new label")
+        before = self.support.classes
+        if new != old and new in before:
+            raise SourceError(f"there is a class {shown(new)} already: take another label.")
+        classes = [
+            (label, new, name) if label == old else (label, label, words)
+            for label, words in zip(before, self.support.names, strict=True)
+        ]
+        check_names({label: words for _, label, words in classes}, "the new names")
+        if list(before) == sorted(before):
+            classes.sort(key=lambda about: about[1])
+        text = self.text
+        if text is not None and row is not None:
+            text, position = text.copy(), before.index(old)
+            text[..., position : position + 1, :] = row
+        data = self._with_classes(classes, text)
+        return replace(data, support=_like(self.support, data.support))
+
+    def _with_classes(self, classes: Sequence[tuple[str, str, str]], text: Any) -> TrainingData:
+        """With these classes: the label of each, its new label, and its name. The order may be another."""
+        new = {old: label for old, label, _ in classes}
+        about: dict[str, Any] = {"classes": tuple(new.values()), "names": tuple(words for *_, words in classes)}
+
+        def changed(images: Embeddings | None) -> Any:
+            if images is None or images.labels is None:
+                return None
+            kept = np.isin(images.labels, list(new))
+            images = images if kept.all() else images.subset(kept)
+            labels = np.array([new[label] for label in np.asarray(images.labels).tolist()], np.str_)
+            return replace(images, labels=labels, text=None, **about) if len(images) else None
+
+        order = [self.support.classes.index(old) for old in new]
+        return TrainingData(
+            changed(self.support),
+            changed(self.validation),
+            None if text is None else text[..., order, :],
+            self.unlabelled,
+        )
+
 
 def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
     """All classes. If `mine` are sorted, the result is; otherwise new ones come last.
@@ -44,7 +214,7 @@ def all_classes(mine: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
     >>> all_classes(["ant", "cat"], ["bee", "cat"]), all_classes(["cat", "ant"], ["bee"])
     (('ant', 'bee', 'cat'), ('cat', 'ant', 'bee'))
     """
-    everything = [*mine, *(label for label in dict.fromkeys(more) if label not in set(mine))]
+    everything = list(dict.fromkeys([*mine, *more]))
     return tuple(sorted(everything) if list(mine) == sorted(mine) else everything)
 
 
@@ -71,130 +241,69 @@ def new_ones(mine: Embeddings, more: Embeddings, where: str) -> Embeddings:
     return more.subset(fresh)
 
 
-def joined(mine: TrainingData, more: TrainingData) -> TrainingData:
-    """Both. Names and text of classes that both have are those of `mine`."""
-    assert mine.support.labels is not None
-    classes = all_classes(mine.support.classes, more.support.classes)
-    named = [dict(zip(one.support.classes, one.support.names, strict=True)) for one in (more, mine)]
-    names = named[0] | named[1]
-    check_names({label: names[label] for label in classes}, "together with what is there")
-    if (mine.text is None) != (more.text is None) and set(classes) != set(mine.support.classes):
-        which = "the new" if more.text is None else "the present"
-        raise SourceError(f"{which} classes have no text embeddings, and others have: give them for all, or for none.")
-    text = mine.text
-    if text is not None and more.text is not None:
-        order = [*mine.support.classes, *more.support.classes]
-        text = np.concatenate([text, more.text], axis=-2)[..., [order.index(label) for label in classes], :]
-    held = [one.validation for one in (mine, more) if one.validation is not None]
-    about: dict[str, Any] = {"classes": classes, "names": tuple(names[label] for label in classes), "text": None}
-    validation = None if not held else held[0] if len(held) == 1 else stacked(held)
-    support = _like(mine.support, replace(stacked([mine.support, more.support]), **about))
-    free = [one.unlabelled for one in (mine, more) if one.unlabelled is not None]
-    unlabelled = np.concatenate(free) if free else None
-    return TrainingData(support, validation and replace(validation, **about), text, unlabelled)
+def _like(before: Embeddings, images: Embeddings) -> Embeddings:
+    """`images` sorted by class and name, if `before` is; else unchanged."""
 
+    def keys(of: Embeddings) -> list[tuple[int, str]]:
+        position = {label: i for i, label in enumerate(of.classes)}
+        labels = np.asarray(of.labels).tolist()
+        return [(position[label], path.rpartition("/")[2]) for label, path in zip(labels, of.paths, strict=True)]
 
-def _keys(found: Embeddings) -> list[tuple[int, str]]:
-    position = {label: i for i, label in enumerate(found.classes)}
-    labels = [] if found.labels is None else found.labels.tolist()
-    return [(position[label], path.rpartition("/")[2]) for label, path in zip(labels, found.paths, strict=True)]
-
-
-def _like(before: Embeddings, found: Embeddings) -> Embeddings:
-    """`found` sorted by class and name, if `before` is; else unchanged."""
-    keys = _keys(before)
-    if keys != sorted(keys):
-        return found
-    keys = _keys(found)
-    return found.subset(sorted(range(len(keys)), key=keys.__getitem__))
+    if keys(before) != sorted(keys(before)):
+        return images
+    unsorted = keys(images)
+    order = sorted(range(len(unsorted)), key=unsorted.__getitem__)
+    return images if order == list(range(len(order))) else images.subset(order)
 
 
 def stacked(parts: Sequence[Embeddings]) -> Embeddings:
     """Parts one after the other, with the classes of the first; all have labels, or none."""
     labels = [part.labels for part in parts if part.labels is not None]
-    known = [part.hashes.shape[1] if part.hashes is not None else DIGEST for part in parts]
-    hashes = [
-        part.hashes[:, : min(known)]
-        if part.hashes is not None
-        else np.frombuffer(b"".join(part.digests()), np.uint8).reshape(-1, DIGEST)
-        for part in parts
-    ]
-    items = [part.items or [Path(path) for path in part.paths] for part in parts]
+    hashes = [part.hashes if part.hashes is not None else _digests(part) for part in parts]
+    width = min(part.shape[1] for part in hashes)
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("ignored", "reused", "computed")}
     return replace(
         parts[0],
         X=np.concatenate([part.X for part in parts]),
         labels=np.concatenate(labels),
         paths=[path for part in parts for path in part.paths],
-        hashes=np.concatenate(hashes),
+        hashes=np.concatenate([part[:, :width] for part in hashes]),
         positions=None,
-        items=[item for some in items for item in some],
+        items=[item for part in parts for item in part.items or map(Path, part.paths)],
         skipped=[problem for part in parts for problem in part.skipped],
-        ignored=sum(part.ignored for part in parts),
-        reused=sum(part.reused for part in parts),
-        computed=sum(part.computed for part in parts),
+        **sums,
     )
 
 
-def without_classes(mine: TrainingData, classes: Iterable[str]) -> TrainingData:
-    """All classes but these, and their photos."""
-    gone = [str(label) for label in classes]
-    check_known(mine.support, gone)
-    left = [i for i, label in enumerate(mine.support.classes) if label not in gone]
-    if len(left) < 2:
-        raise SourceError(f"without {listed(gone)} there are {len(left)} class(es): a classifier needs at least two.")
-    about: dict[str, Any] = {name: tuple(getattr(mine.support, name)[i] for i in left) for name in ("classes", "names")}
-
-    def rest(images: Embeddings | None) -> Any:
-        if images is None or images.labels is None:
-            return None
-        kept = images.subset(~np.isin(images.labels, gone))
-        return replace(kept, **about, text=None) if len(kept) else None
-
-    support = rest(mine.support)
-    if support is None:
-        raise SourceError(f"without {listed(gone)} there is no photo: a classifier needs some.")
-    text = None if mine.text is None else mine.text[..., left, :]
-    return TrainingData(support, rest(mine.validation), text, mine.unlabelled)
-
-
-def without_photos(mine: TrainingData, photos: Any) -> TrainingData:
-    """All photos but these: files, compared by content, or names of photos as in `paths`."""
-    support = mine.support
-    assert support.labels is not None
-    gone = _rows_of(support, photos)
-    left = support.subset(~np.isin(np.arange(len(support)), gone))
-    lost = sorted(set(support.labels.tolist()) - set([] if left.labels is None else left.labels.tolist()))
-    if lost:
-        raise SourceError(f"these are all photos of {listed(lost)}: remove the class, or leave it one.")
-    return replace(mine, support=left)
+def _digests(images: Embeddings) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(images.digests()), np.uint8).reshape(-1, DIGEST)
 
 
 def _rows_of(support: Embeddings, photos: Any) -> list[int]:
     """Rows of the photos; refused if one of them is not in `support`."""
-    given = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
     by_digest: dict[bytes, list[int]] = {}
-    for row, digest in enumerate(support.digests()):
-        by_digest.setdefault(digest, []).append(row)
     by_name: dict[str, list[int]] = {}
-    for row, kept in enumerate(support.paths):
+    for row, (digest, kept) in enumerate(zip(support.digests(), support.paths, strict=True)):
+        by_digest.setdefault(digest, []).append(row)
         for name in {kept, short(kept)}:
             by_name.setdefault(name, []).append(row)
     found: list[int] = []
     missing: list[str] = []
-    for one in given:
-        path = Path(one)
-        named = by_name.get(path.as_posix(), [])
-        if not path.exists():
-            rows = named if len(named) == 1 else []
-            if len(named) > 1:
-                raise SourceError(f"{len(named)} photos are called {shown(str(one))}: give the file itself.")
-            found += rows
-            missing += [] if rows else [str(one)]
+
+    def take(rows: list[int], photo: Any) -> None:
+        found.extend(rows)
+        missing.extend([] if rows else [str(photo)])
+
+    for photo in [photos] if isinstance(photos, str | os.PathLike) else photos:
+        path = Path(photo)
+        if path.exists():
+            for file in _files(path):
+                take(by_digest.get(hashlib.sha256(content_of(file)).digest()[:DIGEST], []), file)
             continue
-        for file in _files(path):
-            rows = by_digest.get(hashlib.sha256(content_of(file)).digest()[:DIGEST], [])
-            found += rows
-            missing += [] if rows else [str(file)]
+        named = by_name.get(path.as_posix(), [])
+        if len(named) > 1:
+            raise SourceError(f"{len(named)} photos are called {shown(str(photo))}: give the file itself.")
+        take(named, photo)
     if missing:
         raise SourceError(
             f"{listed(missing)}: not among the {len(support)} photos of this classifier. A photo is known by its "
@@ -209,68 +318,8 @@ def _files(path: Path) -> list[Any]:
     return list(open_images(path, labels=False).items)
 
 
-def renamed(mine: TrainingData, old: str, new: str, name: str, row: NDArray[np.float32] | None) -> TrainingData:
-    """Class `old` as `new`, called `name` in prompts, with the text embedding(s) `row`."""
-    check_known(mine.support, [old])
-    check_label(new, "the new label")
-    if new != old and new in mine.support.classes:
-        raise SourceError(f"there is a class {shown(new)} already: take another label.")
-    position = mine.support.classes.index(old)
-    labels = [new if label == old else label for label in mine.support.classes]
-    names = [name if i == position else one for i, one in enumerate(mine.support.names)]
-    check_names(dict(zip(labels, names, strict=True)), "the new names")
-    was_sorted = list(mine.support.classes) == sorted(mine.support.classes)
-    order = sorted(range(len(labels)), key=lambda i: labels[i]) if was_sorted else list(range(len(labels)))
-    text = mine.text
-    if text is not None and row is not None:
-        text = text.copy()
-        text[..., position : position + 1, :] = row
-    about: dict[str, Any] = {"classes": tuple(labels[i] for i in order), "names": tuple(names[i] for i in order)}
-
-    def changed(images: Embeddings | None) -> Any:
-        if images is None or images.labels is None:
-            return images
-        said = np.array([new if label == old else label for label in images.labels.tolist()], np.str_)
-        return replace(images, labels=said, text=None, **about)
-
-    return TrainingData(
-        _like(mine.support, changed(mine.support)),
-        changed(mine.validation),
-        None if text is None else text[..., order, :],
-        mine.unlabelled,
-    )
-
-
 def check_known(support: Embeddings, labels: Iterable[str]) -> None:
     """Raise for a class that `support` does not have."""
     unknown = [shown(label) for label in labels if label not in support.classes]
     if unknown:
-        raise SourceError(
-            f"there is no class {listed(unknown)}; there are {listed([str(one) for one in support.classes])}."
-        )
-
-
-def kept_in(
-    task: Task | None,
-    classes: Sequence[str],
-    names: tuple[str, ...],
-    origin: Origin | None,
-    digests: bytes,
-    about: dict[str, Any],
-) -> TrainingData | None:
-    """What a file says a classifier was trained on; KeyError, TypeError or ValueError unless it fits together."""
-    if task is None:
-        return None
-
-    def images(X: NDArray[Any], labels: Any, paths: list[str]) -> Embeddings:
-        if len(paths) != len(X) or X.ndim > 3 or not all(isinstance(path, str) for path in paths):
-            raise ValueError("paths are not those of the images")
-        rows = X if X.ndim == 3 else X[:, None]
-        return Embeddings(rows, labels.astype(np.str_), paths, tuple(classes), names, origin)
-
-    hashes = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST)
-    support = replace(images(task.X, task.labels, about["photos"]), hashes=hashes)
-    if len(hashes) != len(support) or isinstance(task.text, list):
-        raise ValueError("digests are not those of the images, or text is not that of templates")
-    held = None if task.X_val is None else images(task.X_val, task.classes[task.y_val], about["validated_on"])
-    return TrainingData(support, held, task.text, task.unlabelled)
+        raise SourceError(f"there is no class {listed(unknown)}; there are {listed(list(support.classes))}.")

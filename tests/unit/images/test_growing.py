@@ -241,7 +241,7 @@ def test_unlabelled_photos_stay_with_it(photos, tmp_path):
     assert len(whole.classifier_.task_.unlabelled) < len(given)
     again.add(other)
     np.testing.assert_array_equal(again.classifier_.task_.unlabelled, given)
-    np.testing.assert_array_equal(again.remove("wren").rename("robin", "redbreast")._unlabelled, given)
+    np.testing.assert_array_equal(again.remove("wren").rename("robin", "redbreast").training_data_.unlabelled, given)
     joint = reloaded(clf, tmp_path / "b.lpp").merge(clf)
     np.testing.assert_array_equal(joint.classifier_.task_.unlabelled, np.concatenate([given, given]))
     with pytest.raises(SourceError, match="TipAdapter learns from labelled images only"):
