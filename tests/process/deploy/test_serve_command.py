@@ -1,5 +1,7 @@
 """`lpp serve` as a process: signals, complaints, and Schemathesis against its own description."""
 
+import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -12,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from commands import complaint
+from commands import LPP, complaint
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 from serving import served
@@ -74,6 +76,70 @@ def test_slow_senders_are_given_up_and_ctrl_c_stops_it(model):
         assert "everybody who can reach" in complaints
         assert "Traceback" not in complaints
         assert service.process.returncode == 0
+
+
+@contextlib.contextmanager
+def connection(address, *sent):
+    host, port = address.partition("//")[2].partition("/")[0].split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as made:
+        for part in sent:
+            made.sendall(part)
+        yield made
+
+
+@pytest.mark.parametrize("command", ["serve", "label-studio", "app"])
+@pytest.mark.parametrize("where", ["one header", "many headers", "the address"])
+def test_headers_are_limited_before_anything_reads_them(model, tmp_path, command, where):
+    """Also before the token and the password: who has neither may not fill the memory."""
+    pytest.importorskip("nicegui") if command == "app" else None
+    arguments = {
+        "serve": [model], "label-studio": [tmp_path / "new.lpp", "-e", "drawings"], "app": [tmp_path / "p", "--no-open"]
+    }  # fmt: skip
+    line = {"one header": b"X: " + b"a" * 2**18, "many headers": b"X: a\r\n" * 2**16, "the address": b""}[where]
+    path = b"/?" + b"a" * 2**18 if where == "the address" else b"/health"
+    with served(command, *arguments[command], LPP_SERVE_TOKEN=TOKEN, LABEL_STUDIO_API_KEY=TOKEN) as service:
+        with connection(service.address) as made, contextlib.suppress(ConnectionError):
+            made.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + line)
+            assert made.recv(100).split()[1] == b"400"
+        assert httpx2.get(f"{service.address.partition('/?')[0]}/health").status_code < 500
+        assert "Traceback" not in service.stop()
+
+
+def test_a_client_that_leaves_is_no_mistake_of_the_service(model):
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nContent-Type: "
+    part = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a.jpg"\r\n\r\n' + b"x" * 5000
+    bodies = [b"application/json\r\n\r\n{", b"multipart/form-data; boundary=b\r\n\r\n" + part]
+    with served("serve", model) as service:
+        for body in bodies:
+            with connection(service.address, head + body):
+                time.sleep(0.05)  # Whether it has read all by then or not makes no difference.
+        while 'lpp_requests_total{path="/predict",status="499"} 2.0' not in (
+            numbers := httpx2.get(f"{service.address}/metrics").text
+        ):
+            assert 'status="500"' not in numbers
+            time.sleep(0.01)
+        assert "Traceback" not in service.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_named_pipe_in_place_of_a_classifier_is_not_waited_for(model, photos, tmp_path):
+    path = tmp_path / "shapes.lpp"
+    path.write_bytes(model.read_bytes())
+    with served("serve", path) as service:
+        path.unlink()
+        os.mkfifo(path)
+        end = time.monotonic() + 30
+        while (health := httpx2.get(f"{service.address}/health").json())["status"] == "ok":
+            assert time.monotonic() < end, "the new file is never noticed"
+            time.sleep(0.05)
+        assert "shapes.lpp is a pipe or a device" in health["models"]["shapes"]["problem"]
+        assert httpx2.post(f"{service.address}/predict", files=files(photos[:1])).status_code == 200
+        service.stop()
+        assert service.process.returncode == 0
+    for command in (["predict", path, photos[0]], ["serve", path], ["inspect", path]):
+        done = subprocess.run([*LPP, *map(str, command)], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1
+        assert "is a pipe or a device, not a classifier" in done.stderr
 
 
 def test_complaints_are_one_line(model, tmp_path):

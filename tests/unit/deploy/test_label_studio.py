@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lpplusplus.encoders.pixels.decoding import DEFAULT_LIMITS, ImageError
+from lpplusplus.encoders.pixels.preprocessing import ElongatedError
 from lpplusplus.images import ImageClassifier
 from toy_encoder import ToyEncoder
 from toy_images import encoded, toy_image
@@ -26,7 +27,7 @@ TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
 @contextmanager
-def label_studio(annotated=(), while_exporting=lambda: None):
+def label_studio(annotated=(), while_exporting=lambda: None, files=None):
     """As much of Label Studio as the backend asks: files, with a token, and a project's export."""
     asked = []
 
@@ -36,6 +37,8 @@ def label_studio(annotated=(), while_exporting=lambda: None):
             status, content = 200, json.dumps(list(annotated)).encode()
             if self.headers.get("Authorization") != f"Token {TOKEN}":
                 status = 401
+            elif files and self.path in files:
+                content = files[self.path]
             elif self.path.startswith("/data/upload/"):
                 content = encoded(toy_image(int(self.path.rpartition("/")[2].partition(".")[0])), "PNG")
             elif "/export" in self.path:
@@ -64,9 +67,9 @@ def label_studio(annotated=(), while_exporting=lambda: None):
 
 
 @contextmanager
-def backend(url, output, folder=None, **options):
+def backend(url, output, folder=None, encoder=None, **options):
     learner = AnnotationLearner(
-        ToyEncoder(), "a photo of a {}.", Photos(url, TOKEN, folder, DEFAULT_LIMITS), output, DEFAULT_LIMITS
+        encoder or ToyEncoder(), "a photo of a {}.", Photos(url, TOKEN, folder, DEFAULT_LIMITS), output, DEFAULT_LIMITS
     )
     with TestClient(
         make_backend(learner, **options), base_url="http://127.0.0.1", raise_server_exceptions=False
@@ -213,6 +216,54 @@ def test_images_come_from_where_the_user_said_and_from_nowhere_else(tmp_path):
     for address in ("localhost:8080", "ftp://localhost", "http://me:secret@localhost"):
         with pytest.raises(ValueError, match="is not the address of Label Studio"):
             Photos(address, None, None, DEFAULT_LIMITS)
+
+
+def test_an_elongated_photo_stops_neither_suggestions_nor_learning(tmp_path):
+    class Strict(ToyEncoder):
+        def prepare(self, image, rng=None):
+            if max(image.size) > 1000 * min(image.size):
+                raise ElongatedError("an image is too elongated. Crop it.")
+            return super().prepare(image, rng)
+
+    thin = encoded(toy_image(0).resize((1, 2000)), "PNG")
+    with (
+        label_studio(files={"/data/upload/1/9.png": thin}) as (url, _),
+        backend(url, tmp_path / "birds.lpp", encoder=Strict()) as client,
+    ):
+        assert chosen(client.post("/predict", json=tasks(9, 1)))[0] is None
+        assert chosen(client.post("/predict", json=tasks(9, 1)))[1] is not None
+        for number, (seed, label) in enumerate([(0, "robin"), (9, "robin"), (2, "reed_warbler")]):
+            assert client.post("/webhook", json=annotation(number, seed, label)).status_code == 201
+        client.learner.wait()
+        assert client.get("/health").json()["version"] == "2 annotations"
+        assert client.get("/health").json()["problem"] is None
+
+
+ODD = [None, 5, "x", [], [5], {"a": 1}, True, 1e999, [{"id": {}}]]
+
+
+@pytest.mark.parametrize("name", ["tasks", "project", "task", "annotation", "annotations", "schema", "label_config"])
+def test_requests_of_other_shapes_are_no_mistake_of_the_backend(tmp_path, name):
+    with label_studio() as (url, _), backend(url, tmp_path / "birds.lpp") as client:
+        client.post("/setup", json={"schema": CONFIG})
+        inside = [{name: odd} for odd in ODD]
+        inside += [{name: {key: odd}} for key in ("id", "data", "result", "label_config") for odd in ODD]
+        inside += [{name: [{key: odd}]} for key in ("id", "data") for odd in ODD]
+        inside += [{name: {"id": 1, "result": [{"from_name": "bird", "type": "choices", "value": odd}]}} for odd in ODD]
+        for sent in inside:
+            for path in ("/setup", "/predict", "/webhook"):
+                for action in ("ANNOTATION_CREATED", "ANNOTATIONS_DELETED", "START_TRAINING", 5):
+                    whole = {"action": action, "label_config": CONFIG, "project": {"id": 1}} | sent
+                    text = json.dumps(whole).replace("Infinity", "1e999")
+                    answer = client.post(path, content=text, headers={"Content-Type": "application/json"})
+                    assert answer.status_code < 500, (path, text, answer.text)
+
+
+def test_requests_are_bounded(tmp_path):
+    with label_studio() as (url, _), backend(url, tmp_path / "birds.lpp") as client:
+        for body in (b'{"tasks":[[0]' + b",[0]" * 600_000 + b"]}", b'{"0":1' + b',"1":1' * 2_000_000 + b"}"):
+            answer = client.post("/predict", content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 413
 
 
 def test_others_are_kept_out_and_nonsense_is_refused(tmp_path):

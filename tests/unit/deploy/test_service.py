@@ -3,8 +3,10 @@
 import base64
 import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
 from lpplusplus.deploy import service
-from lpplusplus.deploy.service import make_app
+from lpplusplus.deploy.service import make_app, registry
 from lpplusplus.deploy.service.registry import ModelRegistry
 from lpplusplus.deploy.service.server import Settings, read_token
 
@@ -33,10 +35,11 @@ class Stubborn(ToyEncoder):
 
     def __init__(self, seed=0):
         super().__init__(seed=seed)
-        self.allowed, self.error = threading.Event(), None
+        self.allowed, self.asked, self.error = threading.Event(), threading.Event(), None
         self.allowed.set()
 
     def encode_prepared(self, batch):
+        self.asked.set()
         self.allowed.wait(20)
         if self.error is not None:
             raise self.error
@@ -66,11 +69,11 @@ def encoder(monkeypatch):
 
 @contextmanager
 def client_of(*paths, **settings):
-    registry = ModelRegistry(paths)
+    models = ModelRegistry(paths)
     with TestClient(
-        make_app(registry, Settings(**settings)), base_url="http://127.0.0.1", raise_server_exceptions=False
+        make_app(models, Settings(**settings)), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as c:
-        c.registry = registry
+        c.registry = models
         yield c
 
 
@@ -177,6 +180,49 @@ BAD = {
 }  # fmt: skip
 
 
+SMALL_VALUES = {
+    "rows of one number": (b'{"embeddings":[[0]' + b",[0]" * 400_000 + b"]}", 413),
+    "names of one letter": (b'{"0":1' + b',"1":1' * 300_000 + b"}", 413),
+    "empty lists": (b'{"images":[[]' + b",[]" * 500_000 + b"]}", 413),
+    "lists in lists": (b'{"embeddings":' + b"[" * 1_500_000, 413),
+    "one long name": (b'{"' + b"x" * 1_500_000 + b'":1}', 422),
+    "one long number": (b'{"embeddings":[[' + b"1" * 1_500_000 + b"]]}", 400),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_VALUES)
+def test_what_json_takes_is_in_proportion_to_what_was_sent(client, name):
+    """Millions of small values took a hundred times the memory of the text, and seconds in which nobody else ran."""
+    body, status = SMALL_VALUES[name]
+    tracemalloc.start()
+    try:
+        answer = client.post("/predict", content=body, headers=JSON)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert answer.status_code == status
+    assert len(answer.text) < 1000
+    assert peak < 10 * len(body)
+
+
+def test_as_many_embeddings_as_are_allowed_fit(saved, encoder):
+    rows = np.random.default_rng(0).standard_normal((64, 24)).astype(np.float32).astype(float).tolist()
+    with client_of(saved[0]) as client:
+        assert len(client.post("/predict", json={"embeddings": rows}).json()["predictions"]) == 64
+        images = ["data:image/png;base64," + base64.b64encode(content).decode() for content in FILES * 10]
+        assert len(client.post("/predict", json={"images": images}).json()["predictions"]) == 60
+
+
+def test_a_form_that_ends_early_is_refused(client):
+    """Cut in the second image, or before the last boundary, which is what a broken connection leaves."""
+    whole = client.build_request("POST", "/predict", files=form(*FILES[:2]))
+    body, headers = whole.read(), {"content-type": whole.headers["content-type"]}
+    assert client.post("/predict", content=body, headers=headers).status_code == 200
+    boundary = headers["content-type"].partition("boundary=")[2].encode()
+    for end in (len(body) - 300, body.rindex(b"--" + boundary), len(body) - 6, body.index(FILES[1]), 10):
+        refused(client.post("/predict", content=body[:end], headers=headers), 400, "malformed")
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_requests_get_a_clear_refusal(client, name):
     sent, status, code = BAD[name]
@@ -210,17 +256,19 @@ def test_sizes_are_limited(saved, encoder):
 
 
 def test_requests_share_batches(saved, encoder):
-    encoder.allowed.clear()
+    """While one image is encoded, five wait: the next batch has as many as the encoder takes."""
     with client_of(saved[0]) as client, ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(client.post, "/predict", files=form(content)) for content in FILES]
-        while "lpp_queue_images 6.0" not in client.get("/metrics").text:
+        encoder.asked.clear()
+        encoder.allowed.clear()
+        waiting = [pool.submit(client.post, "/predict", files=form(FILES[0]))]
+        assert encoder.asked.wait(20)
+        waiting += [pool.submit(client.post, "/predict", files=form(content)) for content in FILES[1:]]
+        while len(client.app.state.batcher._ready) < 5:
             time.sleep(0.01)
-        time.sleep(0.2)  # Decoding.
+        encoder.batches.clear()
         encoder.allowed.set()
         assert all(one.result().status_code == 200 for one in waiting)
-    assert sum(encoder.batches) == 6
-    assert max(encoder.batches) == encoder.batch_size
-    assert len(encoder.batches) <= 3
+    assert encoder.batches == [1, encoder.batch_size, 1]
 
 
 def test_a_full_queue_refuses_and_recovers(saved, encoder):
@@ -338,6 +386,59 @@ def test_a_replaced_file_is_used_and_a_broken_one_is_not(saved, encoder, tmp_pat
     assert before["problem"] is None
     assert 'lpp_reloads_total{model="birds",result="success"} 1.0' in numbers
     assert 'lpp_reloads_total{model="birds",result="failure"} 2.0' in numbers
+
+
+def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
+    """Why a newer file is not used is said without folders; another folder in the reason is left to the log."""
+    monkeypatch.setattr(service, "SECONDS_BETWEEN_LOOKS", 0.02)
+    path = tmp_path / "birds.lpp"
+    path.write_bytes(saved[0].read_bytes())
+
+    def stale(client):
+        end = time.monotonic() + 20
+        while (health := client.get("/health")).json()["status"] == "ok":
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return health
+
+    with client_of(path) as client:
+        path.write_bytes(b"broken")
+        health = stale(client)
+        assert "birds.lpp is not a whole safetensors file" in health.json()["models"]["birds"]["problem"]
+        assert str(tmp_path) not in health.text
+
+        def elsewhere(path):
+            raise OSError(2, "there is no such file", f"{tmp_path}/encoder/model.onnx")
+
+        path.write_bytes(saved[0].read_bytes())
+        while client.get("/health").json()["status"] != "ok":
+            time.sleep(0.02)
+        monkeypatch.setattr(registry, "load", elsewhere)
+        path.write_bytes(saved[0].read_bytes() + b" ")
+        health = stale(client)
+        assert "birds.lpp cannot be used: the log says why." in health.json()["models"]["birds"]["problem"]
+        assert str(tmp_path) not in health.text
+        encoder.spec = f"onnx:{tmp_path}/clip"
+        (slot,) = client.registry._slots.values()
+        slot.model = replace(slot.model, origin=replace(slot.model.origin, spec=encoder.spec))
+        assert client.get("/classes").json()["encoder"]["name"] == "onnx:clip"
+
+
+def test_labels_and_weights_are_of_one_file(saved, encoder, tmp_path, monkeypatch):
+    """Also if the file is replaced between two looks at it."""
+    path = tmp_path / "birds.lpp"
+    saved[1].save(path)
+    two = ImageClassifier(ToyEncoder()).fit(make_folder(tmp_path / "photos", {"cat": 3, "dog": 3}))
+
+    def load_and_replace(path, real=registry.load):
+        found = real(path)
+        two.save(path)
+        return found
+
+    monkeypatch.setattr(registry, "load", load_and_replace)
+    (model,) = ModelRegistry([path]).models
+    assert list(model.labels) == model.classifier.classes_.tolist()
+    assert list(model.names) == ["cat", "dog"]
 
 
 def test_no_answer_mixes_two_models_while_files_are_replaced(saved, encoder, tmp_path, monkeypatch):

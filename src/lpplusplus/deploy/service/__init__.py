@@ -132,6 +132,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         docs_url=None,  # Its page would load scripts from another host.
         redoc_url=None,
     )
+    app.state.batcher = batcher
     app.add_middleware(Counting, metrics=metrics)
     if settings.local and settings.token is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)

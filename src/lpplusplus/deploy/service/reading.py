@@ -179,13 +179,16 @@ class _FormParser(MultiPartParser):
 
 async def read_form(request: Request, chunks: AsyncGenerator[bytes, None], most: int) -> FormData:
     """A form with at most `most` files, for the caller to close. Large parts go to temporary files without a name."""
-    try:
-        parser = _FormParser(request.headers, chunks, max_files=most, max_fields=1)
-        form = await parser.parse()
-        if not parser.ended:
-            await form.close()
+
+    async def whole() -> AsyncGenerator[bytes, None]:
+        async for chunk in chunks:
+            yield chunk
+        if not parser.ended:  # An error here closes the files of the form.
             raise MultiPartException("it ends before its last boundary.")
-        return form
+
+    parser = _FormParser(request.headers, whole(), max_files=most, max_fields=1)
+    try:
+        return await parser.parse()
     except MultiPartException as error:
         if "Too many files" in error.message:
             raise _too_many(most) from None
