@@ -43,7 +43,12 @@ def run(line, folder, services):
         subprocess.run(["curl", "--silent", *words[1:]], cwd=folder, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("page", WALKS, ids=title)
+def needs(page):
+    torch = "import torch" in page.read_text(encoding="utf-8")
+    return pytest.param(page, id=title(page), marks=pytest.mark.with_torch if torch else ())
+
+
+@pytest.mark.parametrize("page", [needs(page) for page in WALKS])
 def test_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -136,12 +136,18 @@ def run_plan(
 
 def check_packages(plan: Plan) -> None:
     """Refuse a plan whose methods need torch if it is not installed, before anything is embedded."""
-    training = [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
-    if training and find_spec("torch") is None:
+    if training := waiting_for_torch(plan):
         raise ValueError(
             f"{', '.join(training)} of this plan train with torch, which is not installed: pip install "
-            f'"lpplusplus[bench]" (in a clone of the repository, ".[bench]"), or write a plan without them.'
+            f'"lpplusplus[torch]" (in a clone of the repository, ".[torch]"), or write a plan without them.'
         )
+
+
+def waiting_for_torch(plan: Plan) -> list[str]:
+    """The methods of a plan that cannot run here, because torch is not installed."""
+    if find_spec("torch") is not None:
+        return []
+    return [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
 
 
 def _load(

@@ -25,6 +25,7 @@ from lpplusplus.bench.plan import parse_plan, read_plan
 from lpplusplus.bench.report.statistics import distinct, plan_name, rate_of
 from lpplusplus.bench.results import Results
 from lpplusplus.bench.runner import run_plan
+from lpplusplus.cli.bench.run import run_and_tell
 from lpplusplus.images.embeddings import Embeddings
 from tasks import small_task
 from toy_images import make_folder
@@ -344,9 +345,22 @@ def test_a_plan_that_needs_torch_says_so_first(tmp_path, monkeypatch):
     plan, results, loader = read_plan("demo"), Results(tmp_path / "r"), DatasetLoader(None, tmp_path / "features")
     runner.check_packages(plan)
     monkeypatch.setattr(runner, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"CLIP-Adapter.* train with torch, which is not installed.*\[bench\]"):
+    with pytest.raises(ValueError, match=r"CLIP-Adapter.* train with torch, which is not installed.*\[torch\]"):
         runner.run_plan(plan, results, loader)
     runner.check_packages(read_plan("demo", methods=["Zero-shot", "LP++ (default)"]))
+
+
+def test_without_torch_the_other_methods_of_a_plan_run(tmp_path, monkeypatch, capsys):
+    """Nothing of them waits for torch; the report shows the methods that did not run as missing."""
+    monkeypatch.setattr(runner, "find_spec", lambda name: None)
+    plan = read_plan("demo", methods=["Zero-shot", "CLIP-Adapter", "LP++ (default)"], shots=[1], tasks=1)
+    assert run_and_tell(plan, tmp_path / "r", None, 1, as_json=False) == 0
+    told = capsys.readouterr()
+    assert "left out, as torch is not installed: CLIP-Adapter. After" in told.err
+    assert {row.cell.method for row in Results(tmp_path / "r").rows()} == {"Zero-shot", "LP++ (default)"}
+    monkeypatch.undo()
+    assert run_and_tell(plan, tmp_path / "r", None, 1, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["run"] == 1
 
 
 def test_a_method_never_sees_a_test_image(root, tmp_path, monkeypatch):
@@ -386,9 +400,9 @@ def test_demo_pictures_to_rows(tmp_path):
     assert data.parts["train"].X.shape == (24, 1, 130)  # Only what the plan's tasks use.
 
 
+@pytest.mark.usefixtures("open_clip")
 def test_prompt_learners_run_on_image_data_sets(tmp_path):
     """CoOp, and PLOT with the places of each image, on a small real open_clip model and a folder of pictures."""
-    pytest.importorskip("open_clip", reason="prompt learners need open_clip")
     from exports import write_checkpoint
     from lpplusplus.images.drawings import write_demo
 

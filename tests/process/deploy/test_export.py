@@ -213,9 +213,8 @@ class TestFile:
 
     @pytest.mark.parametrize("arch", ["lpp-tiny-vit", "lpp-tiny-rn50"])
     @pytest.mark.parametrize("int8", [False, True])
-    def test_a_model_of_open_clip(self, arch, int8, tmp_path):
+    def test_a_model_of_open_clip(self, arch, int8, tmp_path, open_clip):
         """Through torch's exporter, and as an ONNX folder with weights of any kind."""
-        pytest.importorskip("open_clip")
         from exports import write_checkpoint
 
         _, path = write_checkpoint(arch, tmp_path)

@@ -164,9 +164,7 @@ def test_a_hub_model_is_fetched_only_if_allowed(tmp_path):
         assert asked == []
 
 
-def test_open_clip_models_are_opened_from_the_cache(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="open_clip models need torch")
-    open_clip = pytest.importorskip("open_clip", reason="opens open_clip models")
+def test_open_clip_models_are_opened_from_the_cache(tmp_path, monkeypatch, open_clip):
     import huggingface_hub
 
     import exports

@@ -120,12 +120,11 @@ def test_lists_that_do_not_fit(root):
         draw_task("a", [0, 1], shots=1, seed=1, n_test=1, generator="2sfs")
 
 
-torch = pytest.importorskip("torch")
 X, Y, T = small_task(4, 12, 16, seed=5)
 
 
 @pytest.fixture
-def cached(tmp_path):
+def cached(tmp_path, torch):
     """A folder as CLIP_benchmark writes it (`linear_probe.py`: half or single precision, labels as int64)."""
     folder = tmp_path / "cache" / "ViT-B-32-openai-wds_vtab-dtd"
     folder.mkdir(parents=True)
@@ -151,7 +150,7 @@ def entry(cached):
     return catalog(file)["cached"]
 
 
-def test_features_of_clip_benchmark(cached, entry):
+def test_features_of_clip_benchmark(cached, entry, torch):
     root = cached.parents[1]
     found = entry.features(root)
     assert found.text is None
@@ -187,7 +186,7 @@ class Harmful:
         return (exec, ("raise SystemExit('code of a file was run')",))
 
 
-def test_files_that_are_no_tensors(cached, entry):
+def test_files_that_are_no_tensors(cached, entry, torch):
     root = cached.parents[1]
     target, features = cached / "targets_train.pt", cached / "features_train.pt"
     good = target.read_bytes(), features.read_bytes()

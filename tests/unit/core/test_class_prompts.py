@@ -20,10 +20,16 @@ def unit(x):
 PLAIN = unit(unit(STACK).mean(axis=0))
 
 
-@pytest.mark.parametrize("method", [ZeroShot(), TipAdapter(), LinearProbe(), ClipAdapter(epochs=2)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        ZeroShot(),
+        TipAdapter(),
+        LinearProbe(),
+        pytest.param(ClipAdapter(epochs=2), marks=pytest.mark.with_torch),
+    ],
+)
 def test_a_method_that_knows_nothing_of_prompts_takes_their_mean(method):
-    if method.needs_torch:
-        pytest.importorskip("torch")
     expected = method.fit(F, Y, text=PLAIN).decision_function(F)
     scaled = STACK * RNG.uniform(0.5, 2, size=(5, 4, 1))  # Only directions count.
     np.testing.assert_allclose(method.fit(F, Y, text=scaled).decision_function(F), expected, atol=1e-6)
@@ -53,8 +59,7 @@ def test_names_alone():
     np.testing.assert_allclose(model.coef_, 100 * PLAIN)
 
 
-def test_precision_and_library_follow_the_images():
-    torch = pytest.importorskip("torch")
+def test_precision_and_library_follow_the_images(torch):
     X = torch.tensor(F, dtype=torch.float32)
     text, prompts = check_text(STACK, X)
     assert text.dtype == prompts.dtype == torch.float32

@@ -123,8 +123,7 @@ def test_sparse():
     ids=["sparse", "meta"],
 )
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_tensors_without_rows_of_numbers(change, error, says):
-    torch = pytest.importorskip("torch")
+def test_tensors_without_rows_of_numbers(change, error, says, torch):
     X, y = torch.as_tensor(F), torch.as_tensor(Y)
     weights, views = torch.ones(len(y)), torch.stack([X, X], 1)
     odd = [change(one) for one in (X, y, views, weights)]

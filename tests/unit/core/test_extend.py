@@ -116,7 +116,7 @@ def test_what_was_given_may_change_afterwards(task):
          LPPlusPlus().fit(np.r_[copy[0], copy[0][:4]], np.r_[copy[1], copy[1][:4]], text=copy[2]), copy[0])  # fmt: skip
 
 
-def test_data_frames_and_tensors(task):
+def test_data_frames(task):
     F, y, T = task
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(F, columns=[f"x{i}" for i in range(DIM)])
@@ -125,7 +125,10 @@ def test_data_frames_and_tensors(task):
     same(probe, whole, frame)
     with pytest.raises(ValueError, match="other columns"):
         probe.extend(frame[frame.columns[::-1]], y)
-    torch = pytest.importorskip("torch")
+
+
+def test_tensors(task, torch):
+    F, y, T = task
     tensors = LPPlusPlus().fit(torch.tensor(F[:20]), y[:20], text=torch.tensor(T), classes=range(K))
     tensors.extend(F[20:], y[20:])
     np.testing.assert_array_equal(tensors.coef_, LPPlusPlus().fit(torch.tensor(F), y, text=torch.tensor(T)).coef_)

@@ -79,8 +79,7 @@ def test_text_as_a_dictionary(task):
             LPPlusPlus().fit(F, y, text=wrong)
 
 
-def test_text_as_a_dictionary_of_tensors(task):
-    torch = pytest.importorskip("torch")
+def test_text_as_a_dictionary_of_tensors(task, torch):
     F, y, T = task
     text = {name: torch.as_tensor(t) for name, t in zip(NAMES[::-1], T[::-1].copy(), strict=True)}
     assert np.allclose(LPPlusPlus().fit(F, y, text=text).coef_, LPPlusPlus().fit(F, y, text=T).coef_)

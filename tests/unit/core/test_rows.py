@@ -9,16 +9,16 @@ from lpplusplus._core import backend, rows
 from lpplusplus._core.rows import Rows
 
 N, D = 300, 7
+TENSOR = pytest.param("tensor", marks=pytest.mark.with_torch)
 
 
-@pytest.fixture(params=["array", "half precision", "file", "slice of a file", "tensor"])
+@pytest.fixture(params=["array", "half precision", "file", "slice of a file", TENSOR])
 def source(request, tmp_path):
     X = np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
     if request.param == "array":
         return X, X
     if request.param == "tensor":
-        torch = pytest.importorskip("torch")
-        return torch.tensor(X), X
+        return request.getfixturevalue("torch").tensor(X), X
     if request.param == "half precision":
         return X.astype(np.float16), X.astype(np.float16).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
@@ -78,12 +78,12 @@ def test_pages_are_let_go_and_what_is_in_no_file_stays(tmp_path):
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_triangle_and_inverse(n, kind):
+@pytest.mark.parametrize("kind", ["numpy", TENSOR])
+def test_triangle_and_inverse(n, kind, request):
     A = np.random.default_rng(0).standard_normal((n, n))
     A = A @ A.T + np.eye(n)
-    if kind == "torch":
-        A = pytest.importorskip("torch").tensor(A)
+    if kind == "tensor":
+        A = request.getfixturevalue("torch").tensor(A)
     triangle, inverse = map(backend.to_numpy, backend.triangle_and_inverse(A))
     assert np.allclose(triangle, np.linalg.cholesky(A))
     assert np.allclose(inverse @ triangle, np.eye(n))

@@ -21,7 +21,7 @@ METHODS = [
     GDA(),
     TIMO(),
     SSText(),
-    CLAP(epochs=3),
+    pytest.param(CLAP(epochs=3), marks=pytest.mark.with_torch),
     CrossModalProbe(iterations=50),
     TipAdapter(),
     ZeroShot(),

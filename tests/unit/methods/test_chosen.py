@@ -12,14 +12,15 @@ X, Y, T = small_task(4, 9, 16, seed=3)
 TRAINED_THROUGH_THE_ENCODER = ("CoOp", "PLOT", "KgCoOp", "ProGrad")
 SEARCHED = {"TipAdapter": {"search": True}, "TIMO": {"search": True}}
 SHORT = {"CrossModalProbe": {"iterations": 200}, "ClipAdapter": {"epochs": 5}, "TipAdapterFStar": {"epochs": 3}}
-METHODS = [name for name in lpplusplus.__all__ if method(name) and name not in TRAINED_THROUGH_THE_ENCODER]
+METHODS = [
+    pytest.param(name, marks=pytest.mark.with_torch if getattr(method(name), "needs_torch", False) else ())
+    for name in lpplusplus.__all__
+    if method(name) and name not in TRAINED_THROUGH_THE_ENCODER
+]
 
 
 def made(name):
-    kind = method(name)
-    if getattr(kind, "needs_torch", False):
-        pytest.importorskip("torch")
-    return kind(**SEARCHED.get(name, {}), **SHORT.get(name, {}))
+    return method(name)(**SEARCHED.get(name, {}), **SHORT.get(name, {}))
 
 
 @pytest.mark.parametrize("name", METHODS)

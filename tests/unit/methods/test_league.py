@@ -271,9 +271,8 @@ def test_ss_text_between_names_and_class_means(task):
 # Methods that train --------------------------------------------------------------------------------------------------
 
 
-def test_clap_is_its_recipe(task):
+def test_clap_is_its_recipe(task, torch):
     """Full batches: SGD with momentum on autograd's gradient of the loss as the paper writes it."""
-    torch = pytest.importorskip("torch")
     F, y, T, *_ = task
     model = CLAP(epochs=7, text_norm=4.0).fit(F, y, text=T)
     zero_shot = softmax(100 * F @ T.T, axis=1)
@@ -293,8 +292,8 @@ def test_clap_is_its_recipe(task):
     assert np.allclose(model.history_.loss[-1], float(loss.detach()))
 
 
+@pytest.mark.usefixtures("torch")
 def test_clap_holds_an_unseen_class_at_full_weight_and_averages_views(task):
-    pytest.importorskip("torch")
     F, y, T, *_, X, _ = task
     some = y != 5
     model = CLAP(epochs=3)
@@ -305,8 +304,7 @@ def test_clap_holds_an_unseen_class_at_full_weight_and_averages_views(task):
     assert np.array_equal(several.decision_function(X), mean.decision_function(X))
 
 
-def test_linear_adapter_is_its_recipe(task):
-    torch = pytest.importorskip("torch")
+def test_linear_adapter_is_its_recipe(task, torch):
     F, y, T, *_, X, _ = task
     model = LinearAdapter(epochs=6, learning_rate=0.01).fit(3 * F, y, text=T)
     A = torch.eye(F.shape[1], dtype=torch.float64, requires_grad=True)
@@ -326,8 +324,8 @@ def test_linear_adapter_is_its_recipe(task):
     assert np.allclose(model.decision_function(X), expected)
 
 
+@pytest.mark.usefixtures("torch")
 def test_a_heavy_penalty_keeps_zero_shot(task):
-    pytest.importorskip("torch")
     F, y, T, *_, X, _ = task
     free, held = (LinearAdapter(epochs=200, penalty=p).fit(F, y, text=T) for p in (0.0, 1e3))
     plain = ZeroShot().fit(F, y, text=T).decision_function(X)
@@ -337,9 +335,8 @@ def test_a_heavy_penalty_keeps_zero_shot(task):
 # The cross-modal probe -----------------------------------------------------------------------------------------------
 
 
-def test_cross_modal_probe_is_torchs_adamw_on_the_same_batches(task):
+def test_cross_modal_probe_is_torchs_adamw_on_the_same_batches(task, torch):
     """All images and all names in each batch, so that their order does not matter."""
-    torch = pytest.importorskip("torch")
     F, y, T, *_ = task
     settings = {"learning_rates": (1e-3,), "weight_decays": (0.1,), "batch_sizes": (2 * len(F),)}
     model = CrossModalProbe(iterations=60, **settings).fit(3 * F, y, text=T)

@@ -186,8 +186,7 @@ def test_of_many_logits_some_are_kept(monkeypatch, task, probe):
     assert [whole[row] for row in part.held_out_.rows] == part.held_out_.logits.argmax(axis=1).tolist()
 
 
-def test_tensors(task, probe):
-    torch = pytest.importorskip("torch")
+def test_tensors(task, probe, torch):
     (F, y), (X, _), T = task
     fitted = LPPlusPlus().fit(torch.tensor(F), torch.tensor(y), text=torch.tensor(T))
     sets, none = fitted.predict_set(torch.tensor(X)), fitted.none_of_these(torch.tensor(X))

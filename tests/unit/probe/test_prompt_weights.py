@@ -94,13 +94,12 @@ def test_a_class_with_fewer_prompts():
     np.testing.assert_allclose(text[3], unit(weights @ prompts), atol=1e-9)
 
 
-def test_many_supports_and_tensors():
+def test_many_supports_and_tensors(torch):
     halves = [np.arange(0, 20, 2), np.arange(20)]
     probes = fit_many(F, Y, halves, text=STACK, classes=range(5))
     for probe, rows in zip(probes, halves, strict=True):
         expected = LPPlusPlus().fit(F[rows], Y[rows], text=STACK, classes=range(5))
         np.testing.assert_allclose(probe.text_, expected.text_, atol=1e-9)
-    torch = pytest.importorskip("torch")
     tensors = LPPlusPlus().fit(torch.tensor(F), torch.tensor(Y), text=torch.tensor(STACK))
     np.testing.assert_allclose(tensors.text_.numpy(), probes[1].text_, atol=1e-9)
 

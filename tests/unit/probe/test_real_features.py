@@ -111,9 +111,8 @@ def test_methods_that_know_the_names_lead_at_one_shot(encoder):
     assert min(paper, default) > zero_shot + 12
 
 
-def test_tip_adapter_f_gains_by_many_more_epochs_or_a_larger_alpha(rn50):
+def test_tip_adapter_f_gains_by_many_more_epochs_or_a_larger_alpha(rn50, torch):
     """At one shot, where 20 epochs are 20 steps, and where 100 are still too few in most tasks."""
-    pytest.importorskip("torch", reason="Tip-Adapter-F needs torch")
     published, hundred, four_hundred, large = (
         mean(rn50, 1, TipAdapterF(**parameters), validation=True, seeds=(1, 2, 3))
         for parameters in ({"epochs": 20}, {"epochs": 100}, {"epochs": 400}, {"alpha": 5.0})

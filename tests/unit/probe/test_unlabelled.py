@@ -97,9 +97,8 @@ def test_probabilities_stay_true_and_answers_are_held_out():
     assert np.mean(covered) == pytest.approx(0.9, abs=0.03)
 
 
-def test_other_ways_to_fit():
+def test_other_ways_to_fit(torch):
     """Several views, weights, validation images, tensors, half precision, no text, and no normalisation."""
-    torch = pytest.importorskip("torch")
     (F, y), (U, _), (X, labels), T = drawn(1, shots=4)
     plain = LPPlusPlus().fit(F, y, text=T, unlabelled=U)
     views = LPPlusPlus().fit(np.stack([F, F], axis=1), y, text=T, unlabelled=U)

@@ -138,8 +138,7 @@ def test_bad_class_weights():
             LPPlusPlus(class_weight=wrong).fit(F, y)
 
 
-def test_tensors():
-    torch = pytest.importorskip("torch")
+def test_tensors(torch):
     for shape in SHAPES.values():
         F, y, T, w = weighted_task(shape)
         truth = LPPlusPlus(intercept=True).fit(F, y, text=T, sample_weight=w)

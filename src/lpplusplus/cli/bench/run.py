@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,8 +89,13 @@ def _run(
 ) -> tuple[Results, RunSummary]:
     from ...bench.loader import DatasetLoader
     from ...bench.results import FILE, Results
-    from ...bench.runner import run_plan
+    from ...bench.runner import run_plan, waiting_for_torch
 
+    waiting = waiting_for_torch(plan)
+    if waiting and len(waiting) < len(plan.methods):
+        warn(f"left out, as torch is not installed: {', '.join(waiting)}. After pip install \"lpplusplus[torch]\" the "
+             f"same command runs them, too.")  # fmt: skip
+        plan = replace(plan, methods=tuple(one for one in plan.methods if one.name not in waiting))
     check_replaced(output / FILE, "-o", "a results folder's database")
     results = Results(output)
     with bar(plan.name) as progress:
