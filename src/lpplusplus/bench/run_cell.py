@@ -19,7 +19,7 @@ from .._core.softmax import softmax
 from ..encoders import Encoder, open_encoder
 from ..images.embeddings import Embeddings
 from ..images.evaluation import evaluate
-from ..methods.training.data import require_torch
+from ..methods._training import require_torch
 from .cell import Cell, EmbeddedDataset
 from .draws import Draw
 from .estimators import DIGITS, accepted, chances, find, make

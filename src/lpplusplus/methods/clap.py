@@ -2,27 +2,23 @@
 
 import math
 from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number, with_parameters
-from .._core.progress import Progress
+from .._core.parameters import SEED, number, with_parameters
 from .._core.seeds import generator
 from .._core.softmax import softmax
 from .._core.task import Task
-from ._text_based import TextBased
-from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import epoch_by, finetune
-from .training.schedule import Schedule, cosine_by_epoch
+from ._training import Schedule, TorchTrained, cosine, require_torch, tensor
+from .zero_shot import TextBased
 
 WARM_UP = 1e-5
 """Learning rate of the first epoch."""
 
 
 @with_parameters
-class CLAP(TextBased):
+class CLAP(TorchTrained, TextBased):
     """Train the class directions w_k from the names: logits 100·cos(f, w_k), loss CE + mean_k λ_k ‖w_k - v t_k‖².
 
     λ_k is the mean probability that zero-shot gives to class k for its own images: names that work are held tight. For
@@ -70,16 +66,12 @@ class CLAP(TextBased):
     (array(['cat'], dtype='<U3'), 300)
     """
 
-    fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
-    needs_torch = True
     normalize = True
 
     text_norm: Annotated[float, number(0, open=True)] = 10.0
     epochs: Annotated[int, number(0, whole=True)] = 300
     batch_size: Annotated[int, number(1, whole=True)] = 256
     learning_rate: Annotated[float, number(0, open=True)] = 0.1
-    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
-    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
     random_state: Annotated[Any, SEED] = 0
 
     def _fit_task(self, task: Task) -> None:
@@ -93,26 +85,16 @@ class CLAP(TextBased):
         def logits(F: Any) -> Any:
             return scale * F @ torch.nn.functional.normalize(weights).T
 
-        def backward(F: Any, y: Any) -> float:
-            tie = (ties * ((weights - start) ** 2).sum(1)).mean()
-            loss = torch.nn.functional.cross_entropy(logits(F), y) + tie
-            loss.backward()
-            return float(loss.detach())
-
-        sgd = partial(torch.optim.SGD, momentum=0.9)
-        factor = cosine_by_epoch(self.epochs, warm_up=WARM_UP / self.learning_rate)
-        self.epoch_ = finetune(
+        factor = cosine(self.epochs, WARM_UP / self.learning_rate, by_epoch=True)
+        (trained,) = self._train(
+            replace(task, views=None),
             [weights],
             logits,
-            TrainingData.of(replace(task, views=None), unit=True, device=self.device),
-            Schedule(self.epochs, self.batch_size, self.learning_rate, sgd, factor),
+            Schedule(self.epochs, self.batch_size, self.learning_rate, factor, "SGD", {"momentum": 0.9}),
             seed=int(generator(self.random_state).integers(2**31)),
-            history=self.history_,
-            progress=self.progress,
-            backward=backward,
+            penalty=lambda: (ties * ((weights - start) ** 2).sum(1)).mean(),
         )
-        self.chosen_ = epoch_by(task)
-        self.coef_ = scale * backend.unit_rows(backend.like(weights.detach(), task.X))
+        self.coef_ = scale * backend.unit_rows(trained)
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
 
     def _trust(self, task: Task) -> Array:

@@ -1,19 +1,15 @@
 """CLIP-Adapter: a small network that changes the image embedding a little."""
 
 import math
-from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, TEXT, choice, nothing, number, with_parameters
-from .._core.progress import Progress
+from .._core.parameters import SEED, choice, nothing, number, with_parameters
 from .._core.seeds import generator
 from .._core.task import Task
-from ._text_based import TextBased
-from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import epoch_by, finetune
-from .training.schedule import Schedule, cosine, epochs_by_shots
+from ._training import Schedule, TorchTrained, cosine, epochs_by_shots, require_torch, tensor
+from .zero_shot import TextBased
 
 REDUCTION = 4
 """The network's narrow middle has D / 4 dimensions."""
@@ -44,7 +40,7 @@ def _relu(x: Array) -> Array:
 
 
 @with_parameters
-class ClipAdapter(TextBased):
+class ClipAdapter(TorchTrained, TextBased):
     """Train a two-layer network on the image embedding and blend its output with the embedding; class names are fixed.
 
     Logits are 100·unit(r·relu(W₂ relu(W₁ f)) + (1 - r)·f)·t_k with W₁ of D/4 × D and W₂ of D × D/4, no biases. The
@@ -97,15 +93,12 @@ class ClipAdapter(TextBased):
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
     fitted_scalars: ClassVar[dict[str, str]] = {"ratio_": "factor", "epoch_": "number"}
-    needs_torch = True
 
     flavour: Annotated[str, choice(tuple(FLAVOURS))] = "authors"
     ratio: Annotated[float | None, number(0, 1), nothing("as the flavour has it")] = None
     epochs: Annotated[int | None, number(0, whole=True), nothing("by the number of shots")] = None
     batch_size: Annotated[int, number(1, whole=True)] = 32
     learning_rate: Annotated[float | None, number(0, open=True), nothing("as the flavour has it")] = None
-    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
-    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
     random_state: Annotated[Any, SEED] = 0
 
     @property
@@ -116,7 +109,8 @@ class ClipAdapter(TextBased):
     def _fit_task(self, task: Task) -> None:
         torch = require_torch(type(self).__name__)
         self._set_text(task)
-        self.ratio_ = float(FLAVOURS[self.flavour].ratio if self.ratio is None else self.ratio)
+        flavour = FLAVOURS[self.flavour]
+        self.ratio_ = float(flavour.ratio if self.ratio is None else self.ratio)
         rng = generator(self.random_state)
         names = tensor(self.coef_, self.device)
         dim = task.X.shape[1]
@@ -126,26 +120,16 @@ class ClipAdapter(TextBased):
             torch.from_numpy(rng.uniform(-1 / math.sqrt(n), 1 / math.sqrt(n), (m, n))).to(names).requires_grad_()
             for m, n in ((hidden, dim), (dim, hidden))
         ]
-        self.epoch_ = finetune(
-            layers,
-            lambda F: self._scores(F, names, *layers),
-            TrainingData.of(task, unit=False, device=self.device),
-            self._schedule(task),
-            seed=int(rng.integers(2**31)),
-            history=self.history_,
-            progress=self.progress,
-        )
-        self.chosen_ = epoch_by(task)
-        self.down_, self.up_ = (backend.like(layer.detach(), task.X) for layer in layers)
-
-    def _schedule(self, task: Task) -> Schedule:
-        import torch
-
-        flavour = FLAVOURS[self.flavour]
         epochs = epochs_by_shots(task.fewest_shots) if self.epochs is None else self.epochs
         rate = flavour.learning_rate if self.learning_rate is None else self.learning_rate
-        factor = cosine(epochs, warm_up=WARM_UP / rate)
-        return Schedule(epochs, self.batch_size, rate, partial(torch.optim.SGD, **flavour.sgd), factor)
+        self.down_, self.up_ = self._train(
+            task,
+            layers,
+            lambda F: self._scores(F, names, *layers),
+            Schedule(epochs, self.batch_size, rate, cosine(epochs, WARM_UP / rate), "SGD", flavour.sgd),
+            seed=int(rng.integers(2**31)),
+            unit=False,
+        )
 
     def _scores(self, X: Array, names: Array, down: Array, up: Array) -> Array:
         """Logits of embeddings at any weights of the network, in training and in prediction."""

@@ -14,7 +14,7 @@ from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.softmax import softmax
 from .._core.task import Task
-from ._text_based import TextBased
+from .zero_shot import TextBased
 
 WARM_UP, FIRST_RATE = 50, 1e-5
 """Iterations in which the rate rises, and the rate of the first."""

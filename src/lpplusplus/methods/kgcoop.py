@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from .._core.parameters import TEXT, nothing, number, with_parameters
-from .prompt_learning.prompt_learner import Batch, PromptLearner
+from .coop import Batch, CoOp
 
 FIRST_WORDS = "a photo of a"
 
@@ -17,7 +17,7 @@ def drift(text: Any, hand: Any) -> Any:
 
 
 @with_parameters
-class KgCoOp(PromptLearner):
+class KgCoOp(CoOp):
     """CoOp with a penalty: cross-entropy + λ (1 - mean_k cos(t_k, hand_k)), hand_k the hand-written prompt of class k.
 
     The context begins as "a photo of a". Hand-written prompts are `text` in `fit`, else `templates`.

@@ -1,22 +1,18 @@
 """Linear adapter: one matrix on the image embedding, tied to the identity."""
 
 import math
-from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, TEXT, nothing, number, with_parameters
-from .._core.progress import Progress
+from .._core.parameters import nothing, number, with_parameters
 from .._core.task import Task
-from ._text_based import TextBased
-from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import epoch_by, finetune
-from .training.schedule import Schedule, cosine_by_epoch
+from ._training import Schedule, TorchTrained, cosine, require_torch, tensor
+from .zero_shot import TextBased
 
 
 @with_parameters
-class LinearAdapter(TextBased):
+class LinearAdapter(TorchTrained, TextBased):
     """Train a D×D matrix A from the identity: logits 100·cos(A f, t_k), loss CE + λ ‖A - I‖².
 
     λ = 1 / S for S images in the smallest class. Adam, full batches, the rate falls along a cosine. This is ProLIP on
@@ -62,15 +58,11 @@ class LinearAdapter(TextBased):
     """
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "matrix_": "DD"}
-    fitted_scalars: ClassVar[dict[str, str]] = {"epoch_": "number"}
-    needs_torch = True
     normalize = True
 
     penalty: Annotated[float | None, number(0), nothing("1 / S")] = None
     epochs: Annotated[int, number(0, whole=True)] = 300
     learning_rate: Annotated[float, number(0, open=True)] = 1e-3
-    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
-    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
 
     def _fit_task(self, task: Task) -> None:
         torch = require_torch(type(self).__name__)
@@ -80,26 +72,15 @@ class LinearAdapter(TextBased):
         matrix = identity.clone().requires_grad_()
         penalty = 1 / task.fewest_shots if self.penalty is None else float(self.penalty)
 
-        def backward(F: Any, y: Any) -> float:
-            loss = torch.nn.functional.cross_entropy(adapted(F, matrix) @ names.T, y)
-            loss = loss + penalty * ((matrix - identity) ** 2).sum()
-            loss.backward()
-            return float(loss.detach())
-
         # The authors' eps, meant for half precision. It damps small gradients and so belongs to the recipe.
-        adam = partial(torch.optim.Adam, eps=1e-4)
-        self.epoch_ = finetune(
+        factor = cosine(self.epochs, by_epoch=True)
+        (self.matrix_,) = self._train(
+            task,
             [matrix],
             lambda F: adapted(F, matrix) @ names.T,
-            TrainingData.of(task, unit=True, device=self.device),
-            Schedule(self.epochs, len(task.y), self.learning_rate, adam, cosine_by_epoch(self.epochs)),
-            seed=0,  # Full batches: their order changes nothing.
-            history=self.history_,
-            progress=self.progress,
-            backward=backward,
+            Schedule(self.epochs, len(task.y), self.learning_rate, factor, "Adam", {"eps": 1e-4}),
+            penalty=lambda: penalty * ((matrix - identity) ** 2).sum(),
         )
-        self.chosen_ = epoch_by(task)
-        self.matrix_ = backend.like(matrix.detach(), task.X)
 
     def _logits(self, X: Array) -> Array:
         names, matrix = (backend.like(part, X) for part in (self.coef_, self.matrix_))

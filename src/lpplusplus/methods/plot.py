@@ -5,16 +5,17 @@ from typing import Annotated, Any, ClassVar
 from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, number, with_parameters
-from ._sinkhorn import SMALLEST_EPSILON, transport_plan
-from .prompt_learning.context_prompts import ContextPrompts
-from .prompt_learning.prompt_learner import PromptLearner
+from ._prompts import ContextPrompts
+from .coop import CoOp
 
+SMALLEST_EPSILON = 0.03
+"""Costs are 1 - cosine, at most 2, and exp(-2/0.03) is still a normal number in single precision."""
 AT_ONCE = 2**22
 """Number of entries of transport plans that are computed at a time."""
 
 
 @with_parameters
-class PLOT(PromptLearner):
+class PLOT(CoOp):
     """P prompts per class against the L places of an image: logit_k = s Σ_lp T_lp f_l · t_kp.
 
     T is the plan of optimal transport from the places to the prompts, each side with equal weights, at the cost
@@ -121,3 +122,43 @@ class PLOT(PromptLearner):
 
 def _unit(text: Array) -> Array:
     return text / backend.namespace(text).linalg.vector_norm(text, axis=-1, keepdims=True)
+
+
+def transport_plan(cost: Array, epsilon: float = 0.1, iterations: int = 100, tolerance: float = 1e-2) -> Array:
+    """Plans that carry 1/L from each of L rows to 1/P in each of P columns, (…, L, P).
+
+    Rows and columns of exp(-cost/ε) are scaled in turn, from ones, rows first, so that the columns' sums are exact. A
+    problem is solved when its row factors change by less than `tolerance` on average. Each problem stops by itself, so
+    that its plan does not depend on the others.
+
+    Parameters
+    ----------
+    cost : (…, L, P) array
+    epsilon
+        Weight of the entropy.
+    iterations, tolerance
+        When to stop; with a tolerance of 0, after exactly `iterations`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> transport_plan(np.array([[0.0, 1.0], [1.0, 0.0]])).round(3)
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+    xp = backend.namespace(cost)
+    kernel = xp.exp(-cost / epsilon)
+    turned = xp.matrix_transpose(kernel)
+    n_rows, n_columns = cost.shape[-2:]
+    rows = xp.ones_like(cost[..., :1])
+    columns = xp.ones_like(turned[..., :1])
+    going = xp.ones_like(rows[..., :1, :], dtype=xp.bool)
+    for _ in range(iterations):
+        new = (1 / n_rows) / (kernel @ columns)
+        change = xp.mean(xp.abs(new - rows), axis=-2, keepdims=True)
+        rows = xp.where(going, new, rows)
+        columns = xp.where(going, (1 / n_columns) / (turned @ rows), columns)
+        going = going & (change >= tolerance)
+        if not bool(xp.any(going)):
+            break
+    return rows * kernel * xp.matrix_transpose(columns)

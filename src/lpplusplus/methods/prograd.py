@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from .._core.parameters import TEXT, nothing, number, with_parameters
 from ..encoders.class_text import check_templates
-from .prompt_learning.prompt_learner import N_CONTEXT, Batch, PromptLearner
+from .coop import N_CONTEXT, Batch, CoOp
 
 
 def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
@@ -19,7 +19,7 @@ def projected(gradient: Any, teacher: Any, strength: float = 1.0) -> Any:
 
 
 @with_parameters
-class ProGrad(PromptLearner):
+class ProGrad(CoOp):
     """CoOp without steps against the gradient h of a teacher's loss: g becomes g - λ ⟨g, h⟩/⟨h, h⟩ h if ⟨g, h⟩ < 0.
 
     The teacher is zero-shot with the hand-written prompts. Its loss is -T² Σ_k p_k log q_k, with the probabilities p of

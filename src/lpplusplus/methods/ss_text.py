@@ -7,7 +7,7 @@ from .._core.backend import Array
 from .._core.parameters import nothing, number, with_parameters
 from .._core.task import Task
 from ._held_out import choose
-from ._text_based import TextBased
+from .zero_shot import TextBased
 
 TAUS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Values of τ to choose from."""

@@ -7,9 +7,8 @@ from .._core.backend import Array
 from .._core.class_prompts import weighted
 from .._core.parameters import FLAG, nothing, number, with_parameters
 from .._core.task import Task
-from ._gaussians import Gaussians
 from ._held_out import choose
-from .gda import GDA
+from .gda import GDA, Gaussians
 
 GAMMAS = tuple(range(5, 101, 5))
 """Values of γ to choose from."""

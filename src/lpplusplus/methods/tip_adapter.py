@@ -1,14 +1,71 @@
-"""Tip-Adapter: a cache of the examples beside the text classifier, nothing trained."""
+"""Tip-Adapter: a cache of the examples beside the text classifier, nothing trained; and the base of its versions."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from .._core.parameters import FLAG, pair, with_parameters
+from .._core import backend
+from .._core.backend import Array
+from .._core.parameters import FLAG, number, pair, with_parameters
 from .._core.task import Task
-from .cache.classifier import CacheClassifier
-from .cache.grid_search import grid
+from .._core.threads import rows_per_chunk
+from ._cache import best_of, cache_logits, count_hits, grid
+from .zero_shot import TextBased
 
 GRID_START = 0.1
 """Where the grids of α and of β begin."""
+MOST = 70.0
+"""Largest exponent of a score in a file: sums of exp(70) are finite in single precision."""
+
+
+@with_parameters
+class CacheClassifier(TextBased):
+    """A classifier with a cache of its examples. α is the weight of the cache, β its sharpness."""
+
+    fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
+    index_arrays = ("values_",)
+    fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
+    normalize = True
+
+    alpha: Annotated[float, number(0)] = 1.0
+    beta: Annotated[float, number(0)] = 1.0
+
+    def _fill_cache(self, task: Task) -> None:
+        """Keep the unit examples as keys, the mean of an image's views where it has several."""
+        self._set_text(task)
+        self.keys_ = backend.copy(backend.unit_rows(task.X))
+        self.values_ = backend.copy(task.y)
+        self.alpha_, self.beta_ = float(self.alpha), float(self.beta)
+
+    def _search(self, X: Array, y: Array, alphas: Any, betas: Any, *, leave_one_out: bool = False) -> None:
+        """Set α and β to the best pair for images `X`. With `leave_one_out` they are the examples, without own keys."""
+        F = backend.unit_rows(X)
+        cosines = self.keys_ @ F.T
+        if leave_one_out:
+            diagonal = backend.arange(cosines, cosines.shape[0])
+            cosines[diagonal, diagonal] = -backend.namespace(cosines).inf
+        hits = count_hits(F @ self.coef_.T, cosines, self.values_, y, alphas, betas)
+        self.alpha_, self.beta_, right = best_of(hits, alphas, betas, y.shape[0])
+        data = "the support, each image left out" if leave_one_out else "validation data"
+        self.history_.note(
+            f"searched {hits.size} pairs on {data}: α={self.alpha_:g}, β={self.beta_:g}, {right:.1%} right"
+        )
+        decided = "leave-one-out" if leave_one_out else "validation"
+        self.chosen_ = {**(self.chosen_ or {}), "alpha": decided, "beta": decided}
+
+    def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
+        super()._restore(arrays, scalars, classes)
+        longest = float(backend.squared_lengths(self.keys_).max()) ** 0.5
+        if abs(self.beta_) * (longest + (self.beta_ < 0) - 0.999) > MOST:
+            raise ValueError("keys_ and beta_ are so large that scores would not be numbers")
+
+    def _logits(self, X: Array) -> Array:
+        names, keys, values = (backend.like(part, X) for part in (self.coef_, self.keys_, self.values_))
+        F = backend.unit_rows(backend.cast(X, names.dtype))
+        height = rows_per_chunk(max(names.shape[0], keys.shape[0]))
+        parts = [
+            cache_logits(F[low : low + height, :], names, keys, values, self.alpha_, self.beta_)
+            for low in range(0, F.shape[0], height)
+        ]
+        return backend.namespace(F).concat(parts)
 
 
 @with_parameters

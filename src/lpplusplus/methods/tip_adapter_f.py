@@ -1,34 +1,18 @@
 """Tip-Adapter-F: Tip-Adapter with trained keys."""
 
 import math
-from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
-from .._core import backend
-from .._core.backend import Array
-from .._core.history import History
-from .._core.parameters import CALLBACK, SEED, TEXT, nothing, number, with_parameters
-from .._core.progress import Progress
+from .._core.parameters import SEED, number, with_parameters
 from .._core.seeds import generator
 from .._core.task import Task
-from .cache.classifier import CacheClassifier
-from .cache.model import cache_logits
-from .training.data import TrainingData, require_torch, tensor
-from .training.finetune import epoch_by, finetune
-from .training.schedule import Schedule, cosine
-
-
-class TrainedKeys(NamedTuple):
-    """The result of one training."""
-
-    keys: Array
-    epoch: int
-    """The epoch that they are from."""
-    history: History
+from ._cache import cache_logits
+from ._training import Schedule, TorchTrained, cosine, require_torch, tensor
+from .tip_adapter import CacheClassifier
 
 
 @with_parameters
-class TipAdapterF(CacheClassifier):
+class TipAdapterF(TorchTrained, CacheClassifier):
     """Tip-Adapter whose keys are trained: AdamW, learning rate 1e-3 falling along a cosine, 20 epochs, α = β = 1.
 
     The epoch with the best validation accuracy is kept; without validation data, the last. Needs torch
@@ -70,50 +54,32 @@ class TipAdapterF(CacheClassifier):
     """
 
     fitted_scalars: ClassVar[dict[str, str]] = {**CacheClassifier.fitted_scalars, "epoch_": "number"}
-    needs_torch = True
 
     epochs: Annotated[int, number(0, whole=True)] = 20
     batch_size: Annotated[int, number(1, whole=True)] = 256
     learning_rate: Annotated[float, number(0, open=True)] = 1e-3
     weight_decay: Annotated[float, number(0)] = 0.01
-    device: Annotated[str | None, TEXT, nothing("where the data are")] = None
-    progress: Annotated[Progress | None, CALLBACK, nothing("silent")] = None
     random_state: Annotated[Any, SEED] = 0
 
     def _fit_task(self, task: Task) -> None:
         require_torch(type(self).__name__)
         self._fill_cache(task)
-        seed = int(generator(self.random_state).integers(2**31))
-        self._keep(self._train_keys(task, self.alpha_, seed, self.progress))
-        self.chosen_ = epoch_by(task)
+        self._train_keys(task, self.alpha_, int(generator(self.random_state).integers(2**31)))
 
-    def _train_keys(self, task: Task, alpha: float, seed: int, progress: Progress | None) -> TrainedKeys:
-        """Train a copy of the keys."""
+    def _train_keys(self, task: Task, alpha: float, seed: int, **how: Any) -> None:
+        """Train the keys, from where they are."""
         names, values = (tensor(part, self.device) for part in (self.coef_, self.values_))
         keys = tensor(self.keys_, self.device).clone().requires_grad_()
-        history = History()
-        epoch = finetune(
+        # The authors' eps, meant for half precision. It damps the first steps and so belongs to the recipe.
+        options = {"eps": 1e-4, "weight_decay": self.weight_decay}
+        (self.keys_,) = self._train(
+            task,
             [keys],
             lambda F: cache_logits(F, names, keys, values, alpha, self.beta_),
-            TrainingData.of(task, unit=True, device=self.device),
-            self._schedule(),
+            Schedule(self.epochs, self.batch_size, self.learning_rate, cosine(self.epochs), "AdamW", options),
             seed=seed,
-            history=history,
-            progress=progress,
+            **how,
         )
-        return TrainedKeys(backend.like(keys.detach(), task.X), epoch, history)
-
-    def _keep(self, trained: TrainedKeys) -> None:
-        self.keys_, self.epoch_ = trained.keys, trained.epoch
-        self.history_.columns = trained.history.columns
-        self.history_.notes.extend(trained.history.notes)
-
-    def _schedule(self) -> Schedule:
-        import torch
-
-        # The authors' eps, meant for half precision. It damps the first steps and so belongs to the recipe.
-        adam = partial(torch.optim.AdamW, eps=1e-4, weight_decay=self.weight_decay)
-        return Schedule(self.epochs, self.batch_size, self.learning_rate, adam, cosine(self.epochs))
 
     def _count_parameters(self) -> int:
         return math.prod(self.keys_.shape)

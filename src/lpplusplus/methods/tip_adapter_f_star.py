@@ -1,25 +1,18 @@
 """Tip-Adapter-F*: Tip-Adapter-F with α and β searched, as the LP++ paper re-evaluates it."""
 
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
+from .._core.history import History
 from .._core.parameters import pair, with_parameters
+from .._core.progress import Progress
 from .._core.seeds import generator
 from .._core.task import Task
-from .cache.grid_search import grid
-from .tip_adapter_f import TipAdapterF, TrainedKeys
-from .training.data import require_torch
-from .training.finetune import epoch_by
+from ._cache import grid
+from ._training import require_torch
+from .tip_adapter_f import TipAdapterF
 
 ALPHA_STARTS = tuple(float(alpha) for alpha in range(1, 11))
 """Candidates for the α to train with."""
-
-
-class Candidate(NamedTuple):
-    """A training at one of `ALPHA_STARTS`."""
-
-    alpha: float
-    accuracy: float
-    trained: TrainedKeys
 
 
 @with_parameters
@@ -70,23 +63,24 @@ class TipAdapterFStar(TipAdapterF):
         require_torch(type(self).__name__)
         self._fill_cache(task)
         seed = int(generator(self.random_state).integers(2**31))
-        # One after the other, so that two copies of the keys are held at most; `max` takes the first of equals.
-        candidates = (self._candidate(task, number, seed) for number in range(len(ALPHA_STARTS)))
-        best = max(candidates, key=lambda candidate: candidate.accuracy)
-        self._keep(best.trained)
-        self.alpha_start_ = best.alpha
-        self.chosen_ = {**epoch_by(task), "alpha in training": "validation"}
-        starts = (best.alpha, self.beta_)
+        start = self.keys_
+        best: Any = (-1.0,)
+        for done, alpha in enumerate(ALPHA_STARTS):
+            self.keys_, history = start, History()
+            self._train_keys(task, alpha, seed, history=history, progress=self._part_of_progress(done))
+            accuracy = max(history.columns.get("validation_accuracy", [0.0]))
+            self.history_.note(f"trained with α={alpha:g}: {accuracy:.1%} of the validation data right")
+            if accuracy > best[0]:
+                best = accuracy, alpha, self.keys_, self.epoch_, history
+        _, self.alpha_start_, self.keys_, self.epoch_, history = best
+        self.history_.columns = history.columns
+        self.history_.notes.extend(history.notes)
+        self.chosen_ = {**(self.chosen_ or {}), "alpha in training": "validation"}
+        starts = (self.alpha_start_, self.beta_)
         alphas, betas = (grid(*axis) for axis in zip(starts, self.grid_top, self.grid_steps, strict=True))
         self._search(task.X_val, task.y_val, alphas, betas)
 
-    def _candidate(self, task: Task, number: int, seed: int) -> Candidate:
-        def progress(done: int, _: int) -> None:
-            if self.progress is not None:
-                self.progress(number * self.epochs + done, len(ALPHA_STARTS) * self.epochs)
-
-        alpha = ALPHA_STARTS[number]
-        trained = self._train_keys(task, alpha, seed, progress)
-        accuracy = max(trained.history.columns.get("validation_accuracy", [0.0]))
-        self.history_.note(f"trained with α={alpha:g}: {accuracy:.1%} of the validation data right")
-        return Candidate(alpha, accuracy, trained)
+    def _part_of_progress(self, before: int) -> Progress | None:
+        """Progress of one training, as part of all."""
+        told, total = self.progress, len(ALPHA_STARTS) * self.epochs
+        return None if told is None else lambda done, _: told(before * self.epochs + done, total)

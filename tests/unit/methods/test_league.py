@@ -8,9 +8,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from lpplusplus import CLAP, GDA, TIMO, CrossModalProbe, LinearAdapter, SSText, ZeroShot
-from lpplusplus.methods._gaussians import Gaussians
 from lpplusplus.methods.cross_modal_probe import rate_at
-from lpplusplus.methods.gda import ALPHAS
+from lpplusplus.methods.gda import ALPHAS, Gaussians
 from tasks import small_task
 
 

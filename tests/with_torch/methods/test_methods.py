@@ -30,10 +30,9 @@ from lpplusplus import (
     ZeroShot,
 )
 from lpplusplus._core.registry import method
-from lpplusplus.methods._logistic_path import BISECTIONS, DECADES, search_strength
-from lpplusplus.methods.cache.grid_search import best_of, count_hits, grid
-from lpplusplus.methods.cache.model import cache_logits
+from lpplusplus.methods._cache import best_of, cache_logits, count_hits, grid
 from lpplusplus.methods.clip_adapter import adapted
+from lpplusplus.methods.linear_probe import BISECTIONS, DECADES, search_strength
 from tasks import small_task
 
 torch = pytest.importorskip("torch", reason="the trained methods need torch")
@@ -513,7 +512,7 @@ def test_clip_adapter_epochs_follow_the_shots(task):
 
 def test_rates_along_training(task):
     """CLIP-Adapter warms up for an epoch at 1e-5; both fall along a cosine, Tip-Adapter-F's batch by batch."""
-    from lpplusplus.methods.training.schedule import cosine
+    from lpplusplus.methods._training import cosine
 
     F, y, T, *_ = task
     schedule = ClipAdapter(epochs=10)._schedule(ClipAdapter()._check_task(F, y, text=T).working())
@@ -553,8 +552,7 @@ def test_grid_equals_the_double_loop(seed, K, coarse):
     expected, best = double_loop(text, cosines, values, y, alphas, betas)
     hits = count_hits(text, cosines, values, y, alphas, betas)
     assert np.array_equal(hits, expected)
-    winner = best_of(hits, alphas, betas, n)
-    assert (winner.accuracy, winner.alpha, winner.beta) == (best[0] / n, best[1], best[2])
+    assert best_of(hits, alphas, betas, n) == (best[1], best[2], best[0] / n)
 
 
 def test_fstar_grid_equals_the_double_loop(task):

@@ -21,13 +21,12 @@ from lpplusplus._core.parameters import rules_of  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.class_text import class_texts  # noqa: E402
 from lpplusplus.encoders.open_clip import OpenClipEncoder, pooled_places  # noqa: E402
-from lpplusplus.methods._sinkhorn import transport_plan  # noqa: E402
+from lpplusplus.methods._prompts import ContextPrompts  # noqa: E402
+from lpplusplus.methods._text_tower import TextTower  # noqa: E402
+from lpplusplus.methods._training import CheckpointError, cosine  # noqa: E402
 from lpplusplus.methods.kgcoop import drift  # noqa: E402
+from lpplusplus.methods.plot import transport_plan  # noqa: E402
 from lpplusplus.methods.prograd import projected  # noqa: E402
-from lpplusplus.methods.prompt_learning.context_prompts import ContextPrompts  # noqa: E402
-from lpplusplus.methods.prompt_learning.text_tower import TextTower  # noqa: E402
-from lpplusplus.methods.training.checkpoint import CheckpointError  # noqa: E402
-from lpplusplus.methods.training.schedule import cosine_by_epoch  # noqa: E402
 
 METHODS = (CoOp, KgCoOp, ProGrad, PLOT)
 NAMES = np.array(["ant", "red_fox", "great white shark"])
@@ -346,11 +345,11 @@ def test_coop_is_sgd_on_what_encode_text_says(encoder, task):
 
 
 def test_rates_are_those_of_a_warm_up_and_a_cosine_by_epoch():
-    factor = cosine_by_epoch(4, 0.005)
+    factor = cosine(4, 0.005, by_epoch=True)
     assert [factor(time) for time in (0, 0.9, 1, 1.9, 2, 3)] == pytest.approx(
         [0.005, 0.005, 1, 1, (1 + np.cos(np.pi / 4)) / 2, 0.5]
     )
-    assert cosine_by_epoch(4)(1.5) == pytest.approx((1 + np.cos(np.pi / 4)) / 2)
+    assert cosine(4, by_epoch=True)(1.5) == pytest.approx((1 + np.cos(np.pi / 4)) / 2)
 
 
 @pytest.mark.parametrize(("shots", "epochs"), [(1, 50), (2, 100), (4, 100), (8, 200), (16, 200)])

@@ -10,11 +10,11 @@ import onnx
 from ..._core import backend
 from ..._core.base import FewShotClassifier
 from ...images.answers import none_threshold
-from ...methods.cache.classifier import CacheClassifier
 from ...methods.clip_adapter import ClipAdapter
+from ...methods.coop import CoOp
 from ...methods.linear_adapter import LinearAdapter
 from ...methods.plot import PLOT
-from ...methods.prompt_learning.prompt_learner import PromptLearner
+from ...methods.tip_adapter import CacheClassifier
 from .graph import Graph
 
 FLOAT, DOUBLE = 1, 11
@@ -57,7 +57,7 @@ def _logits(g: Graph, model: FewShotClassifier, x: str) -> str:
         return _linear(g, _unit(g, _product(g, _unit(g, x), model.matrix_)), model.coef_)
     if isinstance(model, ClipAdapter):
         return _clip_adapter(g, model, x)
-    if isinstance(model, PromptLearner) and not isinstance(model, PLOT):
+    if isinstance(model, CoOp) and not isinstance(model, PLOT):
         return _linear(g, _unit(g, x), model.coef_)
     if kind._logits is FewShotClassifier._logits:
         return _linear(g, _unit(g, x) if model.normalize else x, model.coef_, model.intercept_)

@@ -7,8 +7,8 @@ the tokens are embedded, for open_clip's own text transformers, whether they are
 
 from typing import Any
 
-from ...encoders.base import EncoderError
-from ...encoders.open_clip import OpenClipEncoder
+from ..encoders.base import EncoderError
+from ..encoders.open_clip import OpenClipEncoder
 
 PARTS = ("token_embedding", "positional_embedding", "transformer", "ln_final", "text_projection", "attn_mask")
 _LONG = 1024

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...encoders.base import EncoderError
-from ...encoders.class_text import display_name
-from .text_tower import TextTower
+from ..encoders.base import EncoderError
+from ..encoders.class_text import display_name
+from ._text_tower import TextTower
 
 PLACEHOLDERS = ("x", "a", "the")
 """Words to mark the free slots with; the first that is a single token is taken."""
@@ -98,7 +98,7 @@ class ContextPrompts:
         """
         import torch
 
-        from .chunked import Chunked
+        from ._chunked import Chunked
 
         if self._fixed is not None:
             context = torch.cat([context, self._fixed.expand(len(context), -1, -1)], dim=1)

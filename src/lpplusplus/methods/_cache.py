@@ -1,27 +1,44 @@
-"""The search for α and β: how many images are right at every pair of a grid.
+"""Tip-Adapter's model, a cache of labelled images beside the text classifier, and the search for its α and β.
 
-For one image and one β, the margin over each other class is linear in α, so the image is right in an interval of α.
-One pass over the classes finds the interval and thus answers for all α at once.
+    logits(f) = s·f·t_k + α Σ_{i: y_i = k} exp(-β (1 - f·key_i)),   s = 100, f and t_k unit, one key per example
+
+The model is written once for numpy and for torch, where it can be differentiated. For one image and one β, the margin
+over each other class is linear in α, so the image is right in an interval of α. One pass over the classes finds the
+interval and thus answers for all α at once.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..._core import backend
-from ..._core.backend import Array
-from ..._core.threads import rows_per_chunk
-from .model import cache_scores
+from .._core import backend
+from .._core.backend import Array
+from .._core.threads import rows_per_chunk
 
 Numbers = np.ndarray[Any, Any]
 
 
-class GridPoint(NamedTuple):
-    """A pair of the grid, and the part of the images that are right there."""
+def cache_scores(cosines: Array, values: Array, beta: float, n_classes: int) -> Array:
+    """Σ over the keys of each class of exp(-β(1 - cosine)), (n, K), from the cosines of keys with images, (N, n)."""
+    xp = backend.namespace(cosines)
+    return backend.sum_by_class(xp.exp(-beta * (1 - cosines)), values, n_classes).T
 
-    alpha: float
-    beta: float
-    accuracy: float
+
+def cache_logits(F: Array, names: Array, keys: Array, values: Array, alpha: float, beta: float) -> Array:
+    """Logits of unit images `F`, (n, K).
+
+    Parameters
+    ----------
+    F : (n, D)
+    names : (K, D)
+        Class directions times the logit scale.
+    keys : (N, D)
+    values : (N,)
+        Class of each key.
+    alpha, beta
+        Weight and sharpness of the cache.
+    """
+    return F @ names.T + alpha * cache_scores(keys @ F.T, values, beta, names.shape[0])
 
 
 def grid(start: float, top: float, count: int) -> Numbers:
@@ -70,10 +87,10 @@ def count_hits(
     return hits
 
 
-def best_of(hits: Numbers, alphas: Numbers, betas: Numbers, n: int) -> GridPoint:
-    """The first pair with the most hits, β in the outer loop: what a double loop with a strict > finds."""
+def best_of(hits: Numbers, alphas: Numbers, betas: Numbers, n: int) -> tuple[float, float, float]:
+    """α, β and accuracy of the first pair with the most hits: what a double loop, β outside, finds with a strict >."""
     i, j = np.unravel_index(int(np.argmax(hits)), hits.shape)
-    return GridPoint(float(alphas[j]), float(betas[i]), float(hits[i, j]) / n)
+    return float(alphas[j]), float(betas[i]), float(hits[i, j]) / n
 
 
 def _right_between(constant: Numbers, slope: Numbers, must_beat: Numbers, alphas: Numbers) -> tuple[Numbers, Numbers]:
