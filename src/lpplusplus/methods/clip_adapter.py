@@ -109,8 +109,7 @@ class ClipAdapter(TorchTrained, TextBased):
     def _fit_task(self, task: Task) -> None:
         torch = require_torch(type(self).__name__)
         self._set_text(task)
-        flavour = FLAVOURS[self.flavour]
-        self.ratio_ = float(flavour.ratio if self.ratio is None else self.ratio)
+        self.ratio_ = float(FLAVOURS[self.flavour].ratio if self.ratio is None else self.ratio)
         rng = generator(self.random_state)
         names = tensor(self.coef_, self.device)
         dim = task.X.shape[1]
@@ -120,16 +119,20 @@ class ClipAdapter(TorchTrained, TextBased):
             torch.from_numpy(rng.uniform(-1 / math.sqrt(n), 1 / math.sqrt(n), (m, n))).to(names).requires_grad_()
             for m, n in ((hidden, dim), (dim, hidden))
         ]
-        epochs = epochs_by_shots(task.fewest_shots) if self.epochs is None else self.epochs
-        rate = flavour.learning_rate if self.learning_rate is None else self.learning_rate
         self.down_, self.up_ = self._train(
             task,
             layers,
             lambda F: self._scores(F, names, *layers),
-            Schedule(epochs, self.batch_size, rate, cosine(epochs, WARM_UP / rate), "SGD", flavour.sgd),
+            self._schedule(task),
             seed=int(rng.integers(2**31)),
             unit=False,
         )
+
+    def _schedule(self, task: Task) -> Schedule:
+        flavour = FLAVOURS[self.flavour]
+        epochs = epochs_by_shots(task.fewest_shots) if self.epochs is None else self.epochs
+        rate = flavour.learning_rate if self.learning_rate is None else self.learning_rate
+        return Schedule(epochs, self.batch_size, rate, cosine(epochs, WARM_UP / rate), "SGD", flavour.sgd)
 
     def _scores(self, X: Array, names: Array, down: Array, up: Array) -> Array:
         """Logits of embeddings at any weights of the network, in training and in prediction."""
