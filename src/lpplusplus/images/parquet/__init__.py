@@ -14,6 +14,6 @@ Parquet files of other programs are read if they have a column `embedding`; so i
 """
 
 from .reading import is_parquet, read_parquet
-from .writing import write_parquet
+from .tables import write_parquet
 
 __all__ = ["is_parquet", "read_parquet", "write_parquet"]

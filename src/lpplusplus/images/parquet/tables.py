@@ -1,18 +1,24 @@
-"""Embeddings as a Parquet table, and back; and the metadata of a part."""
+"""Embeddings as Parquet tables, and back: columns, the metadata of a part, and writing."""
 
 import json
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.files import canonical_json
+from ..._core.files import atomic_write, canonical_json
 from ...encoders.class_text import display_name
 from ..embeddings import Embeddings, Origin
 from ..errors import SourceError, StoreError, shown
 from ..sources.class_names import check_length
+from ..store.index import PARQUET, Receipt, ShardIndex
+from ..store.shards import list_digest
+from .addresses import need_pyarrow, open_place, spelled
 
+NAME = "_index.json"
+"""Readers of Parquet data sets ignore names that begin with an underscore."""
 KEY, VERSION = b"lpplusplus", 1
 EMBEDDING, LABEL, PATH, HASH = "embedding", "label", "path", "hash"
 
@@ -130,3 +136,82 @@ def named_classes(labels: Iterable[str] | None, whole: bool, where: str) -> tupl
         check_length(label, where)
     classes = sorted(found, key=int) if whole else sorted(found)
     return tuple(classes), tuple(display_name(label) for label in classes)
+
+
+def write_parquet(embeddings: Embeddings, place: str | PathLike[str], *, rows_per_part: int = 65_536) -> None:
+    """Write embeddings as a new data set of Parquet files, for other tools or another machine.
+
+    Parameters
+    ----------
+    embeddings
+        What `embed` or `FeatureStore.load` returned; the origin must be known.
+    place
+        Path or address of a folder that is empty or does not exist.
+    rows_per_part
+        Rows of each file.
+    """
+    origin = embeddings.origin
+    if origin is None:
+        raise SourceError("these embeddings do not say which encoder made them: they stay in a file of arrays.")
+    system, folder = open_place(place)
+    refuse_files(system, folder, spelled(place))
+    try:
+        system.create_dir(folder, recursive=True)
+        rows = []
+        for number, first in enumerate(range(0, len(embeddings), rows_per_part)):
+            part = embeddings.subset(slice(first, first + rows_per_part))
+            labels = None if part.labels is None else part.labels.tolist()
+            table = to_table(part, {"part": number, "listed": list_digest(part.paths, labels)})
+            rows.append(write_part(system, folder, number, table))
+        write_index(system, folder, origin, (embeddings.classes, embeddings.names), embeddings.labels is not None, rows)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreError(f"{spelled(place)} cannot be written ({why}).") from None
+
+
+def refuse_files(
+    system: Any, folder: str, where: str, ours: Mapping[str, object] | None = None, hidden: bool = False
+) -> None:
+    """Refuse a folder that has other files than `ours`; with `hidden`, names that begin with a dot are allowed."""
+    fs = need_pyarrow("fs")
+    if system.get_file_info(folder).type == fs.FileType.File:
+        raise StoreError(f"{where} is a file: choose a new name.")
+    inside = {info.base_name for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True))}
+    others = sorted(name for name in inside - set(ours or ()) if not (hidden and name.startswith(".")))
+    if others:
+        raise StoreError(f"{where} has other files, such as {others[0]}: choose a new or empty folder.")
+
+
+def part_name(number: int) -> str:
+    """File name of a part; nothing but the number decides it."""
+    return f"part-{number:06}.parquet"
+
+
+def write_part(system: Any, folder: str, number: int, table: Any) -> int:
+    """Write a table as a part; the same table gives the same file. Returns the number of its rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    dictionary = [LABEL] if LABEL in table.column_names else False
+    pq.write_table(table, sink, compression="zstd", use_dictionary=dictionary, write_statistics=False)
+    _put(system, f"{folder}/{part_name(number)}", sink.getvalue())
+    return int(table.num_rows)
+
+
+def write_index(
+    system: Any, folder: str, origin: Origin, named: tuple[tuple[str, ...], ...], labelled: bool, rows: Iterable[int]
+) -> None:
+    """Write the index, when all parts are there; `named` are classes and their names."""
+    index = ShardIndex(origin, *named, labelled, tuple(Receipt(count) for count in rows))
+    _put(system, f"{folder}/{NAME}", index.content(PARQUET))
+
+
+def _put(system: Any, path: str, content: Any) -> None:
+    """Write a file that appears complete or not at all; object stores guarantee this by themselves."""
+    if isinstance(system, need_pyarrow("fs").LocalFileSystem):
+        with atomic_write(path) as file:
+            file.write(content)
+        return
+    with system.open_output_stream(path) as stream:
+        stream.write(content)
