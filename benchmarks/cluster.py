@@ -41,10 +41,9 @@ from typing import Any
 
 from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.results import Results, Row
-from lpplusplus.cluster.connection import Slots, connected
-from lpplusplus.cluster.embed import embed_on_ray, limit_threads
-from lpplusplus.cluster.files import TableBytes
-from lpplusplus.cluster.parts import MOST_PARTS
+from lpplusplus.cluster.commands import embed_on_ray
+from lpplusplus.cluster.connection import Slots, connected, limit_threads
+from lpplusplus.cluster.parts import MOST_PARTS, TableBytes
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import open_images
@@ -150,7 +149,7 @@ def scaling(options: argparse.Namespace, photos: Path, folder: Path) -> dict[str
                 seconds, done = ray_seconds(photos, folder / "parquet", options.encoder, cluster.address)
             times[count].append(seconds)
             if count == options.nodes[0]:
-                inside.append(sum(receipt.seconds for receipt in done.outcome.receipts))
+                inside.append(sum(part.seconds for part in done.parts))
         plain.append(without_ray(photos, folder, options.encoder, cores))
     first = times[options.nodes[0]]
     rate = options.images / median(inside)

@@ -28,6 +28,15 @@ def embed(
     encoder: Spec = None,
     views: Views = 0,
     labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-size",
+            min=1,
+            help="With Ray: images that the encoder takes at once.",
+            show_default="the encoder's own",
+        ),
+    ] = None,
     on_error: ByEngine = None,
     ray: RayOptions = LOCAL,
     as_json: Json = False,
@@ -41,8 +50,10 @@ def embed(
     lpp embed s3://bucket/photos -o s3://bucket/features --engine ray
     """
     if ray.engine is Engine.ray:
-        _tell(_on_ray(source, output, encoder, views, labels, on_error, ray), as_json)
+        _tell(_on_ray(source, output, encoder, views, labels, batch_size, on_error, ray), as_json)
         return
+    if batch_size is not None:
+        raise typer.BadParameter("only with --engine ray.", param_hint="--batch-size")
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..images.embedder import embed as embed_images
     from ..images.sources import open_images
@@ -71,32 +82,40 @@ def embed(
 
 
 def _on_ray(
-    source: Path, output: Path, encoder: str | None, views: int, labels: bool, on_error: OnError | None, ray: RayOptions
+    source: Path,
+    output: Path,
+    encoder: str | None,
+    views: int,
+    labels: bool,
+    batch_size: int | None,
+    on_error: OnError | None,
+    ray: RayOptions,
 ) -> dict[str, Any]:
     slots = ray.slots(on_error)
-    from ..cluster.embed import embed_on_ray
+    from ..cluster.commands import embed_on_ray
     from ..encoders import DEFAULT_ENCODER
     from ..images.parquet.addresses import spelled
 
     with bar("Embedding on Ray") as progress:
         done = embed_on_ray(
-            spelled(source), spelled(output), encoder or DEFAULT_ENCODER, views=views, labels=labels, slots=slots,
-            address=ray.ray_address, progress=progress,
+            spelled(source), spelled(output), encoder or DEFAULT_ENCODER, views=views, labels=labels,
+            batch_size=batch_size, slots=slots, address=ray.ray_address, progress=progress,
         )  # fmt: skip
+    assert done.origin is not None
     return {
         "data_set": spelled(output),
-        "images": done.outcome.rows,
-        "parts": len(done.outcome.receipts),
+        "images": done.rows,
+        "parts": len(done.parts),
         "views": views,
         "dim": done.origin.dim,
         "classes": list(done.classes),
         "encoder": done.origin.spec,
-        "computed": done.outcome.rows - done.outcome.reused,
-        "reused": done.outcome.reused,
+        "computed": done.rows - done.reused,
+        "reused": done.reused,
         "skipped": tell_skipped(done.skipped),
         "ignored": done.ignored,
-        "workers": done.outcome.workers,
-        "batch_size": done.batch,
+        "workers": done.workers,
+        "batch_size": batch_size,
     }
 
 

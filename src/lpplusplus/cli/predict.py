@@ -114,22 +114,21 @@ def _on_ray(
     if question.nearest:
         raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
     slots = ray.slots(on_error)
-    from ..cluster.predict import predict_on_ray
+    from ..cluster.commands import predict_on_ray
     from ..images.parquet.addresses import spelled
 
     with bar("Classifying on Ray") as progress:
-        outcome, left_out = predict_on_ray(
+        done = predict_on_ray(
             model, spelled(images[0]), spelled(output), question, encoder=opening.encoder,
             allow_network=opening.allow_network, slots=slots, address=ray.ray_address, progress=progress,
         )  # fmt: skip
-    skipped = tell_skipped(left_out)
+    skipped = tell_skipped(done.skipped)
     if as_json:
-        counts = {"images": outcome.rows, "parts": len(outcome.receipts), "reused": outcome.reused}
+        counts = {"images": done.rows, "parts": len(done.parts), "reused": done.reused}
         show_json({"answers": spelled(output), **counts, "skipped": skipped})
         return
     say(
-        f"[bold]{{}}[/]: answers for {outcome.rows} images, {outcome.reused} of them there already, {len(skipped)} "
-        f"skipped",
+        f"[bold]{{}}[/]: answers for {done.rows} images, {done.reused} of them there already, {len(skipped)} skipped",
         spelled(output),
     )
 

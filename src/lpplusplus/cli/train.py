@@ -205,7 +205,7 @@ def _refuse_with_ray(**options: Any) -> None:
 def _on_ray(
     source: Path, output: Path, called: str, ray: RayOptions, as_json: bool, *, names: Path | None, **options: Any
 ) -> None:
-    from ..cluster.train import train_on_ray
+    from ..cluster.commands import train_on_ray
     from ..images.parquet.addresses import spelled
     from ..images.sources.class_names import read_class_names
 

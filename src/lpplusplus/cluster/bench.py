@@ -9,10 +9,7 @@ from ..bench.cell import Cell, EmbeddedDataset
 from ..bench.results import Row
 from ..bench.run_cell import run_cell, versions
 from ..bench.runner import CellJob
-from .connection import Slots
-from .embed import limit_threads
-from .errors import ClusterError
-from .tasks import run_tasks
+from .connection import ClusterError, Slots, limit_threads, run_tasks
 
 
 class RayWorkers:

@@ -15,14 +15,12 @@ from ..images.embeddings import DIGEST, Embeddings, Origin, share_of
 from ..images.errors import SourceError
 from ..images.parquet import is_parquet, read_parquet
 from ..images.parquet.addresses import spelled
-from ..images.parquet.columns import named_classes
 from ..images.parquet.reading import files_of
+from ..images.parquet.tables import named_classes
 from ..images.saving import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
-from .connection import Slots
-from .errors import ClusterError
-from .output import absolute
-from .tasks import RETRIES, plain_error
+from .connection import RETRIES, ClusterError, Slots, plain_error
+from .jobs import absolute
 
 ARRAYS = ".npy"
 """Ending of a file with rows only: `np.load` maps it, and it is read block by block."""

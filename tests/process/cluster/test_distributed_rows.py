@@ -5,9 +5,9 @@ import pytest
 
 from lpplusplus import TipAdapter
 from lpplusplus._core.scattered_rows import ScatteredRows
-from lpplusplus.cluster.errors import ClusterError
+from lpplusplus.cluster.commands import train_on_ray
+from lpplusplus.cluster.connection import ClusterError
 from lpplusplus.cluster.rows import RowWorker, _files, _together
-from lpplusplus.cluster.train import train_on_ray
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError
 from lpplusplus.images.parquet import write_parquet

@@ -9,22 +9,20 @@ import numpy as np
 import pytest
 
 from commands import complaint, run, usage
-from lpplusplus.cluster.batches import measured_batch
-from lpplusplus.cluster.connection import Slots
-from lpplusplus.cluster.embed import Embedding, embed_part
-from lpplusplus.cluster.errors import ClusterError
-from lpplusplus.cluster.output import Output
+from lpplusplus.cluster.commands import embed_part
+from lpplusplus.cluster.connection import ClusterError, Slots
+from lpplusplus.cluster.jobs import do_part, finished
 from lpplusplus.cluster.parts import plan
 from lpplusplus.encoders import open_encoder
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.embeddings import Origin
 from lpplusplus.images.errors import SourceError, StoreError
 from lpplusplus.images.parquet import read_parquet
-from lpplusplus.images.parquet.index import part_name
+from lpplusplus.images.parquet.tables import part_name
 from lpplusplus.images.sources import from_folder, open_images
 from lpplusplus.images.store import ROWS_PER_SHARD
 from toy_encoder import ToyEncoder
-from toy_images import encoded, make_folder, toy_image
+from toy_images import contents, encoded, make_folder, toy_image
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -40,11 +38,10 @@ def photos(tmp_path_factory):
 def all_parts(source, output, labels=True):
     """Do every part here, as the workers do."""
     listed = plan(str(source), labels=labels)
-    origin = Origin.of(open_encoder("drawings"))
-    target = Output(str(output), "key")
-    assert target.prepare(listed) == {}
-    work = Embedding("drawings", origin, 1)
-    return listed, target, [embed_part(work, target, part, number) for number, part in enumerate(listed.parts)]
+    arguments = {"spec": "drawings", "origin": Origin.of(open_encoder("drawings")), "cpus": 1, "batch_size": None}
+    assert finished(listed, str(output), "key") == {}
+    parts = enumerate(listed.parts)
+    return listed, [do_part(embed_part, arguments, str(output), "key", part, number) for number, part in parts]
 
 
 def parts_of(output, count):
@@ -52,34 +49,35 @@ def parts_of(output, count):
 
 
 def test_parts_are_the_shards_of_the_local_engine(photos, tmp_path):
-    listed, target, receipts = all_parts(photos, tmp_path / "out")
-    assert [receipt.rows for receipt in receipts] == [ROWS_PER_SHARD, 700 - ROWS_PER_SHARD - 1]
+    listed, results = all_parts(photos, tmp_path / "out")
+    assert [result.rows for result in results] == [ROWS_PER_SHARD, 700 - ROWS_PER_SHARD - 1]
     local = embed(from_folder(photos), open_encoder("drawings"), on_error="skip")
     found = parts_of(tmp_path / "out", 2)
     assert np.concatenate([part.X for part in found]).tobytes() == local.X.tobytes()
     assert [path for part in found for path in part.paths] == list(local.paths)
     assert [label for part in found for label in part.labels] == local.labels.tolist()
-    assert [one for receipt in receipts for one in receipt.skipped] == [
+    assert [one for result in results for one in result.skipped] == [
         (str(one.path), one.reason) for one in local.skipped
     ]
-    kept = target.prepare(listed)  # What the next run finds is what this one did.
+    kept = finished(listed, str(tmp_path / "out"), "key")  # What the next run finds is what this one did.
     assert {number: (one.rows, one.skipped) for number, one in kept.items()} == {
-        number: (one.rows, one.skipped) for number, one in enumerate(receipts)
+        number: (one.rows, one.skipped) for number, one in enumerate(results)
     }
 
 
 def test_what_is_damaged_is_done_again_and_what_is_another_list_is_refused(photos, tmp_path):
-    listed, target, _ = all_parts(photos, tmp_path / "out")
+    listed, _ = all_parts(photos, tmp_path / "out")
+    out = str(tmp_path / "out")
     first = tmp_path / "out" / part_name(0)
     whole = first.read_bytes()
     first.write_bytes(whole[:-50])
-    assert list(target.prepare(listed)) == [1]
+    assert list(finished(listed, out, "key")) == [1]
     first.write_bytes(whole)
     with pytest.raises(StoreError, match="another list of images"):
-        Output(target.place, "other encoder").prepare(listed)
+        finished(listed, out, "other encoder")
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(StoreError, match=r"has other files, such as notes\.txt"):
-        target.prepare(listed)
+        finished(listed, out, "key")
 
 
 def tables(photos, folder, kind):
@@ -107,9 +105,9 @@ def tables(photos, folder, kind):
 @pytest.mark.parametrize("kind", ["bytes", "struct", "tar"])
 def test_tables_and_archives_of_images(photos, tmp_path, kind):
     contents, labels = tables(photos, tmp_path / "shards", kind)
-    listed, _, receipts = all_parts(tmp_path / "shards", tmp_path / "out")
+    listed, results = all_parts(tmp_path / "shards", tmp_path / "out")
     assert len(listed.parts) == (2 if kind == "tar" else 5)
-    assert sum(len(receipt.skipped) for receipt in receipts) == 1
+    assert sum(len(result.skipped) for result in results) == 1
     found = parts_of(tmp_path / "out", len(listed.parts))
     bad = contents.index(b"no image")
     assert [label for part in found for label in part.labels] == labels[:bad] + labels[bad + 1 :]
@@ -150,37 +148,22 @@ def test_what_cannot_be_cut_is_said(photos, tmp_path):
         plan(str(tmp_path / "bare.parquet"), labels=True).parts[0].open()
 
 
-class Timed(ToyEncoder):
-    """Says how long a batch takes, on a clock of its own: the machine's may be busy. More than 64 images do not fit."""
-
-    def __init__(self, seconds):
-        super().__init__(batch_size=4)
-        self.seconds, self.now = seconds, 0.0
-
-    def encode_prepared(self, batch):
-        if len(batch) > 64:
-            raise RuntimeError("out of memory")
-        self.now += self.seconds(len(batch))
-        return super().encode_prepared(batch)
-
-    def perf_counter(self):
-        return self.now
+def test_a_folder_of_somebody_else_is_refused_before_anything_is_written(photos, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match=r"has other files, such as notes\.txt"):
+        finished(plan(str(photos), labels=True), str(tmp_path / "mine"), "key")
+    assert contents(tmp_path / "mine") == {"notes.txt": b"mine"}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "found"),
-    [
-        (lambda count: 1.0, 64),
-        (lambda count: 0.1 * count, None),  # The encoder's own size, with which rows are the local engine's.
-        (lambda count: max(1.0, count / 16), 16),
-    ],
-)
-def test_the_batch_size_is_found_by_measuring(tmp_path, monkeypatch, seconds, found):
-    make_folder(tmp_path / "photos", {"cat": 5, "dog": 5})
-    images = plan(str(tmp_path / "photos"), labels=True).parts[0].open()
-    encoder = Timed(seconds)
-    monkeypatch.setattr("lpplusplus.cluster.batches.time", encoder)
-    assert measured_batch(encoder, images) == found
+def test_the_batch_size_is_what_was_asked_for(photos, monkeypatch):
+    part = plan(str(photos), labels=True).parts[1]
+    made = []
+    monkeypatch.setattr("lpplusplus.cluster.commands.open_encoder", lambda spec: made.append(ToyEncoder()) or made[-1])
+    for size in (None, 7, None):
+        embed_part(part, "toy", Origin.of(ToyEncoder()), 1, size)
+    assert [(max(encoder.batches), sum(encoder.batches)) for encoder in made] == [(4, 2 * 187), (7, 187)]
+    assert "only with --engine ray" in usage("embed", photos, "-o", "x", "--batch-size", "7")
 
 
 def nodes_of(monkeypatch, *resources):

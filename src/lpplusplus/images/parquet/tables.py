@@ -200,7 +200,12 @@ def write_part(system: Any, folder: str, number: int, table: Any) -> int:
 
 
 def write_index(
-    system: Any, folder: str, origin: Origin, named: tuple[tuple[str, ...], ...], labelled: bool, rows: Iterable[int]
+    system: Any,
+    folder: str,
+    origin: Origin,
+    named: tuple[tuple[str, ...], tuple[str, ...]],
+    labelled: bool,
+    rows: Iterable[int],
 ) -> None:
     """Write the index, when all parts are there; `named` are classes and their names."""
     index = ShardIndex(origin, *named, labelled, tuple(Receipt(count) for count in rows))
