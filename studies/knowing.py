@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from lpplusplus import LPPlusPlus, ZeroShot
-from lpplusplus.images.answers import Answers
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
+from lpplusplus.images.hold_out import Study
 from lpplusplus.images.insight import examine, suspicion
 from lpplusplus.images.suggesting import choose
 from lpplusplus.images.training_data import TrainingData
@@ -62,13 +62,12 @@ def embedded(X: Any, y: Any) -> Embeddings:
     return Embeddings(X[:, None], labels, [str(i) for i in range(len(y))], classes, classes)
 
 
-def answers(X: Any, y: Any, text: Any) -> tuple[Answers, Any, Any]:
-    """What is said of held-out photos, the fitted probe, and the insight."""
-    support = embedded(X, y)
-    probe = LPPlusPlus().fit(X, support.labels, text=text, classes=list(support.classes))
-    insight, held = examine(probe, support, text, None)
-    assert held is not None
-    return held, probe, insight
+def left_out(X: Any, y: Any, text: Any) -> tuple[Study, Any]:
+    """What is said of photos that are left out, and the insight."""
+    data = TrainingData(embedded(X, y), None, text)
+    insight, study = examine(data.fitted(LPPlusPlus()), data)
+    assert study is not None
+    return study, insight
 
 
 def mislabels(name: str, task: tuple[Any, Any, Any], seeds: range, shots: int = 8) -> None:
@@ -80,7 +79,7 @@ def mislabels(name: str, task: tuple[Any, Any, Any], seeds: range, shots: int = 
         given = y[rows].copy()
         flipped = rng.permutation(len(rows))[: round(0.1 * len(rows))]
         given[flipped] = (given[flipped] + rng.integers(1, len(text), len(flipped))) % len(text)
-        held, _, _ = answers(X[rows], given, text)
+        held = left_out(X[rows], given, text)[0].answers
         ours.append(np.isin(np.argsort(-suspicion(held), kind="stable")[: len(flipped)], flipped).mean())
         try:
             from cleanlab.rank import get_label_quality_scores
@@ -99,9 +98,9 @@ def expected(task: tuple[Any, Any, Any], seed: int, shots: int) -> dict[str, Any
     """What was expected of 1, 2 and 4 times the photos, in what interval, and what came of it on all other images."""
     X, y, text = task
     rows = draw(y, shots, seed)
-    held, probe, insight = answers(X[rows], y[rows], text)
+    study, insight = left_out(X[rows], y[rows], text)
     row: dict[str, Any] = {}
-    for one in check(probe, TrainingData(embedded(X[rows], y[rows]), None, text), insight, held).expected:
+    for one in check(study.data, insight, study).expected:
         more = draw(y, one.times * shots, seed)
         rest = np.setdiff1d(np.arange(len(y)), more)
         truth = LPPlusPlus().fit(X[more], y[more], text=text, classes=range(len(text))).score(X[rest], y[rest])

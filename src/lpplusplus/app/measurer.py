@@ -13,13 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..images.classifier import ImageClassifier
-from ..images.hold_out import held_out_curve
-from ..images.insight import folds_of
-from ..images.sources import sample_shots
 
 log = logging.getLogger(__name__)
-MOST_FOR_CURVE = 64
-"""Most photos per class for a learning curve. With more it is flat, and takes minutes and much memory."""
 SECONDS_TO_STOP = 5
 """Time that the end of the program waits for a running fit. Nothing is lost if the fit is killed."""
 
@@ -108,13 +103,7 @@ class Measurer:
         self._publish(clf, insight=insight, held=clf.held_out_, measured=clf)
         still()
         self._publish(clf, check=clf.check(still))
-        if clf.held_out_ is None:
-            self._publish(clf, curve=None)
-            return
-        still()
-        assert clf.support_.labels is not None
-        some = clf.support_.subset(sample_shots(clf.support_.labels, MOST_FOR_CURVE, 0, allow_fewer=True))
-        self._publish(clf, curve=held_out_curve(some, clf.class_text_, folds_of(some), still))
+        self._publish(clf, curve=clf.study_ and clf.study_.curve(still))
 
 
 def after_people(by: int) -> None:

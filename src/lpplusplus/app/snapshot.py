@@ -65,7 +65,7 @@ class Snapshot:
     insight: Insight | None = None
     held: Answers | None = None
     check: Check | None = None
-    curve: tuple[list[int], dict[str, list[float]]] | None = None
+    curve: tuple[list[float], dict[str, list[float]]] | None = None
     suggested: tuple[Suggestion, ...] = ()
     unreadable: dict[str, str] = field(default_factory=dict)
     embedded: int = 0

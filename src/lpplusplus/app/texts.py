@@ -62,7 +62,6 @@ TEXTS = {
     "curve_axis": "photos per class",
     "curve_both": "names and photos",
     "curve_names": "names alone",
-    "curve_photos": "photos alone",
     "weakest": "More photos would help most in:",
     "weak": "{label} ({accuracy} % of {images})",
     "new_class": "New class",

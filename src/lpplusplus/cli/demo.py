@@ -78,7 +78,7 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
         found = loaded.embed(test, labels=True)
     result = loaded.evaluate(found)
     with bar(f"Learning from {shots[0]} to {shots[-1]} examples") as progress:
-        curve = learning_curve(clf.support_, clf.class_text_, found, shots, progress)
+        curve = learning_curve(clf.classifier_, clf.training_data_, found, shots, progress)
     some = found.subset(slice(0, None, -(-len(found) // GUESSES)))
     answers = loaded.predict(some).tolist()
     files = [draw_confusion(result, folder / "confusion.png"), draw_reliability(result, folder / "reliability.png")]

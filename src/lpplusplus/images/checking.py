@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
-from sklearn.base import clone
 
-from .._core.base import FewShotClassifier
-from ..probe.held_out import BEHIND, what_is_lacking
-from .answers import Answers
 from .duplicates import Duplicate, duplicates
-from .embeddings import Embeddings
-from .insight import FOLDS, Insight, asked, folds_of
-from .sources import sample_shots
+from .hold_out import Study
+from .insight import Insight, as_written
 from .training_data import TrainingData
 
 TIMES = (1, 2, 4)
@@ -51,58 +45,23 @@ class Check:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
-        return {**self.insight.as_dict(), "expected": [asdict(one) for one in self.expected],
-                "duplicates": [asdict(one) for one in self.duplicates]}  # fmt: skip
+        told = asdict(self, dict_factory=as_written)
+        return {**told.pop("insight"), **told}
 
 
-def check(model: FewShotClassifier, data: TrainingData, insight: Insight, held: Answers | None) -> Check:
-    """Everything; `insight` and `held` are what `examine` returned."""
+def check(data: TrainingData, insight: Insight, study: Study | None) -> Check:
+    """Everything; `insight` and `study` are what `examine` returned."""
     support = data.support
     assert support.labels is not None
     same = duplicates(support.rows, support.labels, support.paths, within=True)
-    if held is None:
+    if study is None:
         return Check(insight, [], same)
-    now = len(support) / max(1, len(set(support.labels.tolist())))
-    at_full = now if data.validation is not None else now * np.exp(-_lacking(support))
-    less, at_less = _with_less(model, data, held)
-    return Check(insight, expectations(~held.right, at_full, less, at_less, now), same)
-
-
-def _lacking(support: Embeddings) -> float:
-    """How far the classifiers of the folds are behind the final one, as the logarithm of a ratio of photos."""
-    assert support.labels is not None
-    _, y = np.unique(support.labels, return_inverse=True)
-    folds, counts, sums = folds_of(support), np.bincount(y), 0.0
-    for fold in range(FOLDS):
-        own, all_classes = what_is_lacking(counts, np.bincount(y[folds != fold], minlength=len(counts)))[
-            y[folds == fold]
-        ].T
-        sums += float((own + BEHIND * (own - all_classes)).sum())
-    return sums / np.count_nonzero(folds >= 0)
-
-
-def _with_less(model: FewShotClassifier, data: TrainingData, held: Answers) -> tuple[NDArray[np.bool_], float]:
-    """Which held-out images are wrong with half as many photos, and how many photos per class these are."""
-    support, text, classes = data.support, data.text, held.classes
-    assert support.labels is not None
-    wrong, used = np.zeros(len(held.images), bool), []
-    folds = np.zeros(0) if data.validation is not None else folds_of(support)
-    parts: Sequence[Any] = range(FOLDS) if data.validation is None else [None]
-    for part in parts:
-        rest = support if part is None else support.subset(folds != part)
-        rows: Any = slice(None) if part is None else folds[folds >= 0] == part
-        if part is not None and not rows.any():
-            continue
-        assert rest.labels is not None
-        shots = max(1, int(np.median(np.unique(rest.labels, return_counts=True)[1])) // 2)
-        chosen = rest.subset(sample_shots(rest.labels, shots, 0, allow_fewer=True))
-        assert chosen.labels is not None
-        known = classes if text is not None else sorted(set(chosen.labels.tolist()))
-        fitted = clone(model).fit(chosen.X, chosen.labels, text=text, classes=known)
-        images: Embeddings = held.images.subset(rows)
-        wrong[rows] = ~Answers(images, asked(fitted, images, classes), classes).right
-        used.append(len(chosen) / len(set(chosen.labels.tolist())))
-    return wrong, float(np.mean(used))
+    _, fewer, answers = study.with_fewer(1)
+    return Check(
+        insight,
+        expectations(~study.answers.right, study.as_good_as(), ~answers.right, fewer, study.photos),
+        same,
+    )
 
 
 def expectations(

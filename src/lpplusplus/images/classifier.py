@@ -22,6 +22,7 @@ from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Scores
 from .growing import Growing
+from .hold_out import Study
 from .insight import Insight, examine
 from .opening import class_text, embed_source, refuse_another, source_name
 from .saving import Saving
@@ -77,8 +78,8 @@ class ImageClassifier(Growing, Saving):
         Number of photos that the last `add` or `merge` left out because the classifier has them already.
     insight_ : Insight
         What `look_into` found out about the training. Saved with the classifier.
-    held_out_ : Answers or None
-        The images that `look_into` held out, and the answers about them. Not saved.
+    study_, held_out_ : Study, Answers or None
+        What `look_into` measured, and the answers about the images that it left out. Not saved.
 
     Examples
     --------
@@ -97,7 +98,7 @@ class ImageClassifier(Growing, Saving):
     training_data_: TrainingData
     already_there_: int
     insight_: Insight
-    held_out_: Answers | None
+    study_: Study | None
     _seen: frozenset[bytes]
     """Digests of the images it was trained on."""
     _where: str | Encoder
@@ -211,7 +212,7 @@ class ImageClassifier(Growing, Saving):
         self.classifier_ = data.fitted(method)
         self.classes_, self.names_, self.origin_ = self.classifier_.classes_, data.support.names, data.support.origin
         self.training_data_, self._seen = data, frozenset(data.support.digests())
-        for about_the_one_before in ("insight_", "held_out_"):
+        for about_the_one_before in ("insight_", "study_"):
             vars(self).pop(about_the_one_before, None)
 
     @property
@@ -242,13 +243,17 @@ class ImageClassifier(Growing, Saving):
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
-        data = self._training_data()
-        self.insight_, self.held_out_ = examine(self.classifier_, data.support, data.text, data.validation, progress)
+        self.insight_, self.study_ = examine(self.classifier_, self._training_data(), progress)
         return self.insight_
+
+    @property
+    def held_out_(self) -> Answers | None:
+        """The images that `look_into` left out, and the answers about them."""
+        return None if self.study_ is None else self.study_.answers
 
     def _look_once(self, progress: Progress | None) -> None:
         """`look_into`, unless it was called since training."""
-        if not hasattr(self, "insight_") or not hasattr(self, "held_out_"):
+        if not hasattr(self, "insight_") or not hasattr(self, "study_"):
             self.look_into(progress)
 
     def check(self, progress: Progress | None = None) -> Check:
@@ -258,7 +263,7 @@ class ImageClassifier(Growing, Saving):
         """
         data = self._training_data()
         self._look_once(progress)
-        return check(self.classifier_, data, self.insight_, self.held_out_)
+        return check(data, self.insight_, self.study_)
 
     def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
         """Which unlabelled photos to label next, the most useful first, with a guess and a reason each.
@@ -315,7 +320,7 @@ class ImageClassifier(Growing, Saving):
             page = evaluation_page(self, said, said.scores(self.trained_on(said.images)), progress)
         else:
             self._look_once(progress)
-            page = training_page(self, self.insight_, self.held_out_, progress)
+            page = training_page(self, progress)
         if path is not None:
             with atomic_write(path) as file:
                 file.write(page.encode())

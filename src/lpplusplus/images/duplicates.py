@@ -5,12 +5,13 @@ on, and those that are given again are `already_there`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.backend import unit_rows
+from .embeddings import Embeddings
 
 SAME_IMAGE = 0.98
 """From this likeness on, two images count as the same image."""
@@ -28,6 +29,8 @@ class Duplicate:
     second_label: str
     likeness: float
     """1 for equal embeddings, 0 for embeddings as far apart as those of two images are on average."""
+    rows: tuple[int, int] = field(default=(-1, -1), repr=False, compare=False)
+    """Paths are not unique."""
 
 
 def duplicates(
@@ -42,7 +45,19 @@ def duplicates(
         closest = np.argsort(-likeness, kind="stable")[:most]
         found += zip(likeness[closest].tolist(), i[closest].tolist(), j[closest].tolist(), strict=True)
         found = sorted(found, key=lambda pair: -pair[0])[:most]
-    return [Duplicate(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4))) for c, i, j in found]
+    return [
+        Duplicate(paths[i], str(labels[i]), paths[j], str(labels[j]), min(1.0, round(c, 4)), (i, j))
+        for c, i, j in found
+    ]
+
+
+def leaked(support: Embeddings, images: Embeddings) -> int:
+    """How many of the images are in the support: of the same content, or where that is not known, embedding."""
+    if support.hashes is None or images.hashes is None:
+        known = {row.tobytes() for row in support.rows}
+        return sum(row.tobytes() in known for row in images.rows)
+    digests = set(support.digests())
+    return sum(digest in digests for digest in images.digests())
 
 
 def first_of_equals(rows: NDArray[np.float32], labels: NDArray[np.str_]) -> NDArray[np.intp]:

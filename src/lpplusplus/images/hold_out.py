@@ -1,93 +1,246 @@
-"""How accuracy grows with the number of examples: of class names alone, of examples alone, and of both."""
+"""What classifiers say of photos that they have not seen: the one loop that insight, check, curve and report read.
+
+Without validation images every photo is left out of one of four folds, once. With fewer photos to learn from, it is
+left out of one of two halves, of which a half, a quarter, … is learned: two fits for each number of photos.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
+from .._core.folds import assign_folds, can_be_held_out
 from .._core.progress import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
+from ..probe.held_out import BEHIND, what_is_lacking
+from .answers import Answers
+from .duplicates import first_of_equals
 from .embeddings import Embeddings
 from .sources import sample_shots
+from .training_data import TrainingData
 
+FOLDS = 4
+"""Folds of the cross-validation where there is no validation data."""
 CHOICES = 5
 NAMES, EXAMPLES, BOTH = "class names alone (zero-shot)", "examples alone (visual probe)", "both (LP++)"
-"""What is compared."""
+"""What a learning curve compares."""
+Rounds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+"""Rows to learn from, and rows of the images to ask about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What classifiers say of photos that they have not seen.
+
+    Attributes
+    ----------
+    answers
+        Of the method that was trained, with prompts and views as it was trained.
+    by_names, by_examples
+        Of the class names alone, and of LP++ without names, about the same photos; None without names.
+    different
+        Number of different photos among them.
+    groups
+        The first photo that looks like each photo of the support; None if validation images were asked about.
+    """
+
+    model: FewShotClassifier
+    data: TrainingData
+    answers: Answers
+    by_names: Answers | None
+    by_examples: Answers | None
+    different: int
+    groups: NDArray[np.intp] | None
+    _fewer: dict[int, tuple[float, float, Answers]] = field(default_factory=dict, repr=False)
+
+    @property
+    def measured(self) -> str:
+        """How it was measured, in words."""
+        return "validation" if self.groups is None else f"{FOLDS}-fold cross-validation"
+
+    @property
+    def photos(self) -> float:
+        """Number of photos per class."""
+        return len(self.data.support) / len(self.data.present)
+
+    def folds(self, parts: int = FOLDS) -> NDArray[np.intp]:
+        """As `folds_of`."""
+        return folds_of(self.data.support, parts, self.groups)
+
+    def as_good_as(self, parts: int = FOLDS) -> float:
+        """Photos per class with which a classifier of all photos would be as good as those of the folds.
+
+        The class of a photo that is left out lacks more than the others.
+        """
+        if self.groups is None:
+            return self.photos
+        y, folds, lacking = self.data.task.y, self.folds(parts), 0.0
+        counts = np.bincount(y)
+        for fold in range(parts):
+            left = np.bincount(y[folds != fold], minlength=len(counts))
+            own, all_classes = what_is_lacking(counts, left)[y[folds == fold]].T
+            lacking += float((own + BEHIND * (own - all_classes)).sum())
+        return self.photos * float(np.exp(-lacking / np.count_nonzero(folds >= 0)))
+
+    def with_fewer(self, halvings: int) -> tuple[float, float, Answers]:
+        """Photos per class, as how many these are good, and the answers where fewer photos are learned."""
+        if halvings not in self._fewer:
+            support, everything = self.data.support, np.arange(len(self.data.support))
+            if self.groups is None:
+                images = self.answers.images
+                rounds: Rounds = [(self._halved(everything, halvings), np.arange(len(images)))]
+            else:
+                images, halves = support, self.folds(2)
+                rounds = [
+                    (self._halved(np.flatnonzero(halves != part), halvings - 1), np.flatnonzero(halves == part))
+                    for part in range(2)
+                ]
+            (answers,) = _ask([self.model], self.data, images, rounds)
+            photos = float(np.mean([len(learn) for learn, _ in rounds])) / len(self.data.present)
+            good = self.as_good_as(2) if self.groups is not None and halvings == 1 else photos
+            self._fewer[halvings] = photos, good, answers
+        return self._fewer[halvings]
+
+    def _halved(self, rows: NDArray[np.intp], times: int) -> NDArray[np.intp]:
+        """Half of the rows of each class, at least one; and again."""
+        for _ in range(times):
+            rows = rows[assign_folds(self.data.task.y[rows], 2, np.random.default_rng(0)) < 1]
+        return rows
+
+    def curve(self, progress: Progress | None = None) -> tuple[list[float], dict[str, list[float]]]:
+        """Numbers of photos per class, and accuracy for each; the last are those of `answers`."""
+        typical = np.median(np.unique(self.data.task.y, return_counts=True)[1])
+        halvings = range(int(np.log2(typical)), 0, -1)
+        photos, both = [], []
+        for done, times in enumerate(halvings, 1):
+            learned, _, answers = self.with_fewer(times)
+            photos.append(learned)
+            both.append(float(answers.right.mean()))
+            if progress is not None:
+                progress(done, len(halvings))
+        whole = self.photos if self.groups is None else self.photos * (1 - 1 / FOLDS)
+        lines = {BOTH: [*both, float(self.answers.right.mean())]}
+        if self.by_names is not None:
+            lines = {NAMES: [float(self.by_names.right.mean())] * (len(both) + 1), **lines}
+        return [*photos, whole], lines
+
+
+def hold_out(model: FewShotClassifier, data: TrainingData, progress: Progress | None = None) -> Study | None:
+    """Ask a fitted classifier about its validation data, or its method about photos left out; None if neither works."""
+    support, groups = data.support, None
+    several = data.text is not None and len(data.present) > 1
+    methods = [model, LPPlusPlus(alpha="none")] if several else [model]
+    if data.validation is not None:
+        images, different = data.validation, len(data.validation)
+        answers = [Answers(images, asked(model, images.rows, support.classes), list(support.classes))]
+        if several:
+            alone = data.without_names().fitted(methods[1])
+            answers.append(Answers(images, asked(alone, images.rows, support.classes), list(support.classes)))
+    else:
+        assert support.labels is not None
+        fewest = np.unique(support.labels, return_counts=True)[1].min()
+        # A class of two has one example left without its fold, and cross-validation within the fit needs two.
+        few = getattr(model, "selection", None) == "cross-validation" and fewest < 3
+        if few or not can_be_held_out(support.labels):
+            return None
+        groups = _groups(support)
+        folds = folds_of(support, FOLDS, groups)
+        rounds = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(FOLDS)]
+        answers = _ask(methods, data, support, rounds, progress)
+        different = len(np.unique(groups[folds >= 0]))
+    by_names = None
+    if data.text is not None:
+        images, classes = answers[0].images, answers[0].classes
+        named = ZeroShot().fit(text=data.text, classes=classes)
+        by_names = Answers(images, asked(named, images.rows, classes), classes)
+    return Study(model, data, answers[0], by_names, answers[1] if several else None, different, groups)
+
+
+def _ask(
+    methods: Sequence[FewShotClassifier],
+    data: TrainingData,
+    images: Embeddings,
+    rounds: Rounds,
+    progress: Progress | None = None,
+) -> list[Answers]:
+    """What each method says of the images of all rounds, fitted on what each round learns. The first uses names."""
+    classes, rows = list(data.support.classes), images.rows
+    probabilities = [np.zeros((len(images), len(classes))) for _ in methods]
+    left_out = np.sort(np.concatenate([asked_about for _, asked_about in rounds]))
+    for done, (learn, asked_about) in enumerate(rounds, 1):
+        part = data.rows(learn)
+        for number, method in enumerate(methods if len(asked_about) else ()):
+            model = (part.without_names() if number or data.text is None else part).fitted(method)
+            probabilities[number][asked_about] = asked(model, rows[asked_about], classes)
+        if progress is not None:
+            progress(done, len(rounds))
+    those = images if len(left_out) == len(images) else images.subset(left_out)
+    return [Answers(those, said[left_out], classes) for said in probabilities]
+
+
+def asked(model: FewShotClassifier, rows: NDArray[np.float32], classes: Sequence[str]) -> NDArray[np.float64]:
+    """Probabilities of all classes, in their order; 0 for one that the model does not know."""
+    known = [classes.index(str(label)) for label in model.classes_.tolist()]
+    probabilities = np.zeros((len(rows), len(classes)))
+    probabilities[:, known] = model.predict_proba(rows)
+    return probabilities
+
+
+def folds_of(support: Embeddings, parts: int = FOLDS, groups: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    """The fold in which each example is left out; -1 for the only example of a class.
+
+    Two examples that look the same are in the same fold: one would give away the other.
+    """
+    assert support.labels is not None
+    position = {label: i for i, label in enumerate(support.classes)}
+    indices = np.array([position[label] for label in support.labels.tolist()])
+    different, group = np.unique(_groups(support) if groups is None else groups, return_inverse=True)
+    return np.asarray(assign_folds(indices[different], parts, np.random.default_rng(0))[group])
+
+
+def _groups(support: Embeddings) -> NDArray[np.intp]:
+    """`first_of_equals`; each image for itself if too few different ones would be left to measure anything."""
+    assert support.labels is not None
+    first = first_of_equals(support.rows, support.labels)
+    return first if can_be_held_out(support.labels[np.unique(first)]) else np.arange(len(first))
 
 
 def learning_curve(
-    support: Embeddings,
-    text: NDArray[np.float32] | None,
+    method: FewShotClassifier,
+    data: TrainingData,
     test: Embeddings,
     shots: Sequence[int],
     progress: Progress | None = None,
     choices: int = CHOICES,
 ) -> dict[str, list[float]]:
-    """Test accuracy of three methods for each number of shots, with examples chosen from `support`.
+    """Test accuracy of names, of examples and of both for each number of shots, with examples chosen from `data`.
 
-    A class that has fewer images gives all it has.
-
-    Parameters
-    ----------
-    support, test
-        Embedded images with labels.
-    text
-        Embeddings of the class names, in the order of `support.classes`; without them there are only examples.
-    shots
-        Numbers of examples per class.
-    progress
-        Called as `progress(done, total)` after each number of shots.
-    choices
-        Random choices of examples that each accuracy is averaged over, where there are more images than shots.
+    A class that has fewer images gives all it has. Each accuracy is the mean over `choices` random choices of examples.
     """
+    support, classes = data.support, data.support.classes
     assert support.labels is not None
-    methods: dict[str, FewShotClassifier] = {NAMES: ZeroShot(), EXAMPLES: LPPlusPlus(alpha="none"), BOTH: LPPlusPlus()}
-    if text is None:
-        methods = {EXAMPLES: methods[EXAMPLES]}
-    known = set(support.labels.tolist())
-    with_examples = [label for label in support.classes if label in known]
-    most = np.unique(support.labels, return_counts=True)[1].max()
-    curve: dict[str, list[float]] = {name: [] for name in methods}
+    everything, most = np.arange(len(test)), np.unique(support.labels, return_counts=True)[1].max()
+    methods = [method] if data.text is None else [method, LPPlusPlus(alpha="none")]
+    curve: dict[str, list[float]] = {EXAMPLES: []} if data.text is None else {NAMES: [], EXAMPLES: [], BOTH: []}
     for done, count in enumerate(shots, 1):
-        seeds = range(choices if count < most else 1)
-        drawn = [sample_shots(support.labels, count, seed, allow_fewer=True) for seed in seeds]
-        for name, method in methods.items():
-            scores = []
-            by_name = name != EXAMPLES
-            classes = support.classes if by_name else with_examples
-            for rows in drawn:
-                method.fit(support.rows[rows], support.labels[rows], text=text if by_name else None, classes=classes)
-                scores.append(float(np.mean(method.predict(test.rows) == test.labels)))
-            curve[name].append(float(np.mean(scores)))
+        scores: list[list[Any]] = []
+        for seed in range(choices if count < most else 1):
+            rows = sample_shots(support.labels, count, seed, allow_fewer=True)
+            answers = _ask(methods, data, test, [(rows, everything)])
+            scores.append([float(answer.right.mean()) for answer in answers])
+        both, *examples = np.mean(scores, axis=0).tolist()
+        curve[BOTH if examples else EXAMPLES].append(both)
+        if examples:
+            curve[EXAMPLES] += examples
         if progress is not None:
             progress(done, len(shots))
+    if data.text is not None:
+        by_names = ZeroShot().fit(text=data.text, classes=list(classes)).predict(test.rows)
+        curve[NAMES] = [float(np.mean(by_names == test.labels))] * len(shots)
     return curve
-
-
-def held_out_curve(
-    support: Embeddings,
-    text: NDArray[np.float32] | None,
-    folds: NDArray[np.intp],
-    progress: Progress | None = None,
-) -> tuple[list[int], dict[str, list[float]]]:
-    """Numbers of examples per class, and accuracy for each on images that are held out: those of one fold at a time.
-
-    The last number is that of the median class without one fold.
-    """
-    assert support.labels is not None
-    numbers = np.unique(folds[folds >= 0]).tolist()
-    counts = np.unique(support.labels[folds != numbers[0]], return_counts=True)[1]
-    typical = int(np.median(counts))
-    shots = [2**power for power in range(int(np.log2(typical)) + 1) if 2**power < typical]
-    curves = []
-    for done, fold in enumerate(numbers):
-        rest, held = support.subset(folds != fold), support.subset(folds == fold)
-        curves.append(learning_curve(rest, text, held, [*shots, int(counts.max())], choices=1))
-        if progress is not None:
-            progress(done + 1, len(numbers))
-    sizes = [int((folds == fold).sum()) for fold in numbers]
-    return [*shots, typical], {
-        name: np.average([curve[name] for curve in curves], axis=0, weights=sizes).tolist() for name in curves[0]
-    }

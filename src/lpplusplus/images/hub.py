@@ -20,7 +20,8 @@ from .._core.base import FewShotClassifier
 from ..encoders.onnx_files import HUB_ID
 from .embeddings import DIGEST
 from .errors import SourceError
-from .words import percent, short
+from .training_data import short
+from .words import percent
 
 FILE = "model.safetensors"
 """The classifier's file in a repository: the hub shows what is in files of that name."""

@@ -1,27 +1,21 @@
 """What training can tell its user: is it better than the names alone, and which classes deserve a look."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
-from .._core.folds import assign_folds, can_be_held_out
 from .._core.progress import Progress
-from ..methods.zero_shot import ZeroShot
-from ..probe.estimator import LPPlusPlus
 from .answers import Answers
-from .duplicates import Duplicate, duplicates, first_of_equals
-from .embeddings import Embeddings
+from .duplicates import Duplicate, duplicates, first_of_equals, leaked
 from .evaluation import wilson
+from .hold_out import Study, hold_out
+from .training_data import TrainingData
 
-FOLDS = 4
-"""Folds of the cross-validation where there is no validation data."""
 WEAK = 5
 """Number of weakest classes that are named."""
 LIKELIER = 14.0
@@ -62,6 +56,8 @@ class Doubt:
     answer: str
     probability: float
     """Probability of that other class."""
+    row: int = field(default=-1, repr=False, compare=False)
+    """Of the images that were asked about. Paths are not unique."""
 
 
 @dataclass(frozen=True)
@@ -114,132 +110,59 @@ class Insight:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it, under the names that files and `--json` have."""
-        return {WRITTEN.get(name, name): value for name, value in asdict(self).items()}
+        return asdict(self, dict_factory=as_written)
+
+
+def as_written(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object as files and `--json` have them: without rows."""
+    return {WRITTEN.get(name, name): value for name, value in fields if name not in ("row", "rows")}
 
 
 def examine(
-    model: FewShotClassifier,
-    support: Embeddings,
-    text: NDArray[np.float32] | None,
-    validation: Embeddings | None,
-    progress: Progress | None = None,
-) -> tuple[Insight, Answers | None]:
-    """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the support.
+    model: FewShotClassifier, data: TrainingData, progress: Progress | None = None
+) -> tuple[Insight, Study | None]:
+    """Measure a fitted classifier on validation data, or its method by cross-validation, and look at the photos.
 
-    Also returns the held-out images with the answers, if it could be measured.
+    Also returns what it was measured on, if it could be measured.
     """
+    support, validation = data.support, data.validation
     assert support.labels is not None
-    classes = list(support.classes)
     found: dict[str, Any] = {
         "duplicates_of_two_classes": duplicates(support.rows, support.labels, support.paths),
         "duplicate_count": len(support) - len(np.unique(first_of_equals(support.rows, support.labels))),
     }
-    if text is not None:
-        found["doubtful_names"] = doubtful_names(support.rows, support.labels, check_text(text)[0], classes)
-    several = text is not None and len(_present(support)) > 1
-    examples_alone = LPPlusPlus(alpha="none") if several else None
+    if data.text is not None:
+        text = check_text(data.text)[0]
+        found["doubtful_names"] = doubtful_names(support.rows, support.labels, text, list(support.classes))
     if validation is not None:
-        measured, held, different = "validation", validation, len(validation)
-        seen = {row.tobytes() for row in support.rows}
-        found["leaked"] = sum(row.tobytes() in seen for row in held.rows)
-        said = asked(model, held, classes)
-        if examples_alone is not None:
-            examples_alone.fit(support.X, support.labels, classes=_present(support))
-            visual = asked(examples_alone, held, classes)
-    else:
-        counts = np.unique(support.labels, return_counts=True)[1]
-        # A class of two has one example left without its fold, and cross-validation within the fit needs two.
-        few = getattr(model, "selection", None) == "cross-validation" and counts.min() < 3
-        if few or not can_be_held_out(support.labels):
-            return Insight("not measured", **found), None
-        folds = folds_of(support)
-        measured, held = f"{FOLDS}-fold cross-validation", support.subset(folds >= 0)
-        different = len(np.unique(_held_together(support)[folds >= 0]))
-        said, visual = _held_out([model, examples_alone], support, folds, text, progress)
-    answers = Answers(held, said, classes)
-    right = answers.right
-    if text is not None:
-        names = ZeroShot().fit(support.rows, support.labels, text=text, classes=classes)
-        by_names = Answers(held, asked(names, held, classes), classes).right
-        found |= {"zero_shot_accuracy": float(by_names.mean()), "over_names": _lead(right, by_names, different)}
-    if examples_alone is not None:
-        alone = Answers(held, visual, classes).right
-        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone, different)}
-    assert held.labels is not None
+        found["leaked"] = leaked(support, validation)
+    study = hold_out(model, data, progress)
+    if study is None:
+        return Insight("not measured", **found), None
+    right, labels = study.answers.right, study.answers.images.labels
+    if study.by_names is not None:
+        names = study.by_names.right
+        found |= {"zero_shot_accuracy": float(names.mean()), "over_names": _lead(right, names, study.different)}
+    if study.by_examples is not None:
+        alone = study.by_examples.right
+        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone, study.different)}
+    assert labels is not None
     insight = Insight(
-        measured,
+        study.measured,
         accuracy=float(right.mean()),
-        interval=wilson(float(right.mean()), different),
-        weakest=_weakest(right, held.labels),
-        confused=[Confusion(*pair) for pair in answers.scores().confused(WEAK)],
-        mislabelled=[] if validation is not None else mislabelled(answers),
+        interval=wilson(float(right.mean()), study.different),
+        weakest=_weakest(right, labels),
+        confused=[Confusion(*pair) for pair in study.answers.scores().confused(WEAK)],
+        mislabelled=[] if validation is not None else mislabelled(study.answers),
         **found,
     )
-    return insight, answers
-
-
-def _present(support: Embeddings) -> list[str]:
-    """Classes that have images; the others are known by their names only."""
-    there = set(() if support.labels is None else support.labels.tolist())
-    return [label for label in support.classes if label in there]
-
-
-def asked(model: FewShotClassifier, images: Embeddings, classes: list[str]) -> NDArray[np.float64]:
-    """Probabilities of all classes, in their order; 0 for one that the model does not know."""
-    known = [classes.index(str(label)) for label in model.classes_.tolist()]
-    probabilities = np.zeros((len(images), len(classes)))
-    probabilities[:, known] = model.predict_proba(images.rows)
-    return probabilities
+    return insight, study
 
 
 def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_], different: int) -> tuple[float, float]:
     """Difference of two accuracies on the same images, of which so many are different; and its standard error."""
     difference = right.astype(float) - other
     return float(difference.mean()), float(difference.std() / np.sqrt(different))
-
-
-def _held_out(
-    models: Sequence[FewShotClassifier | None],
-    support: Embeddings,
-    folds: NDArray[np.intp],
-    text: NDArray[np.float32] | None,
-    progress: Progress | None,
-) -> list[NDArray[np.float64]]:
-    """Probabilities by each method for each held-out example, fitted without it. Only the first may use names."""
-    y, classes = support.labels, list(support.classes)
-    assert y is not None
-    said = [np.zeros((len(y), len(classes))) for _ in models]
-    for fold in range(FOLDS):
-        held = folds == fold
-        for number, model in enumerate(models):
-            if held.any() and model is not None:
-                names = text if number == 0 else None
-                part = clone(model).fit(
-                    support.X[~held], y[~held], text=names, classes=classes if names is not None else _present(support)
-                )
-                said[number][held] = asked(part, support.subset(held), classes)
-        if progress is not None:
-            progress(fold + 1, FOLDS)
-    return [answers[folds >= 0] for answers in said]
-
-
-def folds_of(support: Embeddings) -> NDArray[np.intp]:
-    """The fold in which each example is held out; -1 for the only example of a class.
-
-    Two examples that look the same are in the same fold: one would give away the other.
-    """
-    assert support.labels is not None
-    position = {label: i for i, label in enumerate(support.classes)}
-    indices = np.array([position[label] for label in support.labels.tolist()])
-    different, group = np.unique(_held_together(support), return_inverse=True)
-    return assign_folds(indices[different], FOLDS, np.random.default_rng(0))[group]
-
-
-def _held_together(support: Embeddings) -> NDArray[np.intp]:
-    """`first_of_equals`; each image for itself if too few different ones would be left to measure anything."""
-    assert support.labels is not None
-    first = first_of_equals(support.rows, support.labels)
-    return first if can_be_held_out(support.labels[np.unique(first)]) else np.arange(len(first))
 
 
 def suspicion(answers: Answers) -> NDArray[np.float64]:
@@ -266,7 +189,7 @@ def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     order = odd[np.argsort(-suspicion(answers)[odd], kind="stable")][:most]
     label = answers.classes
     paths = answers.images.paths
-    return [Doubt(paths[i], label[truth[i]], label[best[i]], round(float(other[i]), 4)) for i in order]
+    return [Doubt(paths[i], label[truth[i]], label[best[i]], round(float(other[i]), 4), int(i)) for i in order]
 
 
 def _weakest(right: NDArray[np.bool_], truth: NDArray[np.str_]) -> list[Weakness]:

@@ -25,10 +25,10 @@ from . import words
 from .answers import Answers
 from .embeddings import Embeddings
 from .evaluation import Scores
-from .hold_out import BOTH, EXAMPLES, NAMES, held_out_curve
-from .insight import Insight, folds_of
+from .hold_out import BOTH, NAMES
 from .projection import colour
 from .sources.stored_file import StoredFile, content_of
+from .training_data import short
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -41,7 +41,7 @@ MOST_CLASSES = 400
 """Lines of the table of classes."""
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 280, 56, 34
 """Size of the curve, and its margins."""
-_SHORT = {BOTH: "both", NAMES: "class names alone", EXAMPLES: "images alone"}
+_SHORT = {BOTH: "this classifier", NAMES: "class names alone"}
 
 
 SIDE, MAP_SIDE = 224, 112
@@ -81,7 +81,7 @@ class CurveLine:
 class LearningCurve:
     """The learning curve."""
 
-    shots: list[tuple[float, int]]
+    shots: list[tuple[float, str]]
     levels: list[tuple[float, int]]
     lines: list[CurveLine]
 
@@ -107,33 +107,32 @@ class PageContent:
     classes_left_out: int = 0
 
 
-def training_page(clf: ImageClassifier, insight: Insight, answers: Answers | None, progress: Progress | None) -> str:
-    """The page about a training: the answers about images that were held out."""
-    support = clf.support_
+def training_page(clf: ImageClassifier, progress: Progress | None) -> str:
+    """The page about a training: the answers about images that were left out."""
+    support, insight, study = clf.support_, clf.insight_, clf.study_
     content = PageContent(
-        "What was learned", _facts(clf), advice=words.advice(insight, words.short), sentences=words.summary(insight)
+        "What was learned", _facts(clf), advice=words.advice(insight, short), sentences=words.summary(insight)
     )
-    row = {path: i for i, path in enumerate(support.paths)}
-    content.doubts = [
-        _photo(support, row[one.path], f"{one.label}?", f"looks like {one.answer} ({words.percent(one.probability)})")
-        for one in insight.mislabelled
-    ]
     content.duplicates = [
-        (_photo(support, row[one.first], one.first_label), _photo(support, row[one.second], one.second_label))
-        for one in insight.duplicates_of_two_classes
+        (_photo(support, both.rows[0], both.first_label), _photo(support, both.rows[1], both.second_label))
+        for both in insight.duplicates_of_two_classes
     ]
-    if insight.leaked and answers is not None:
-        content.warning = words.seen_before(insight.leaked, len(answers.images))
-    if answers is None:
+    if study is None:
         content.measured = "Accuracy was not measured: too many classes have a single image."
         return _render(content)
+    images = study.answers.images
+    content.doubts = [
+        _photo(images, doubt.row, f"{doubt.label}?", f"looks like {doubt.answer} ({words.percent(doubt.probability)})")
+        for doubt in insight.mislabelled
+    ]
+    if insight.leaked:
+        content.warning = words.seen_before(insight.leaked, len(images))
     content.measured = {"validation": "Measured on the validation images."}.get(
         insight.measured,
         f"Measured by {insight.measured}: each image was asked about by a classifier that had not seen it.",
     )
-    _show(content, answers, answers.scores())
-    if insight.measured != "validation":
-        content.curve = _curve(*held_out_curve(support, clf.class_text_, folds_of(support), progress))
+    _show(content, study.answers, study.answers.scores())
+    content.curve = _curve(*study.curve(progress))
     return _render(content)
 
 
@@ -176,7 +175,7 @@ def _show(content: PageContent, answers: Answers, scores: Scores, progress: Prog
 
 
 def _photo(images: Embeddings, row: int, *lines: str) -> ShownPhoto:
-    return ShownPhoto(thumbnail(images, row), words.short(images.paths[row]), lines)
+    return ShownPhoto(thumbnail(images, row), short(images.paths[row]), lines)
 
 
 def _matrix(scores: Scores) -> ConfusionMatrix | None:
@@ -195,13 +194,13 @@ def _matrix(scores: Scores) -> ConfusionMatrix | None:
     )
 
 
-def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> LearningCurve:
+def _curve(photos: Sequence[float], accuracy: dict[str, list[float]]) -> LearningCurve:
     """Accuracy by number of examples per class, on a logarithmic axis."""
     wide, high = _WIDTH - _LEFT - 16, _HEIGHT - _BOTTOM - 12
-    reach = max(np.log2(shots[-1]), 1.0)
+    first, last = np.log2(photos[0]), np.log2(photos[-1])
 
-    def x(count: int) -> float:
-        return float(round(_LEFT + wide * np.log2(count) / reach, 1))
+    def x(count: float) -> float:
+        return float(round(_LEFT + 12 + (wide - 12) * (np.log2(count) - first) / max(last - first, 0.1), 1))
 
     def y(part: float) -> float:
         return float(round(12 + high * (1 - part), 1))
@@ -210,13 +209,13 @@ def _curve(shots: Sequence[int], accuracy: dict[str, list[float]]) -> LearningCu
         CurveLine(
             _SHORT[name],
             f"line{number}",
-            [(x(count), y(part)) for count, part in zip(shots, parts, strict=True)],
+            [(x(count), y(part)) for count, part in zip(photos, parts, strict=True)],
             [words.percent(part) for part in parts],
         )
         for number, (name, parts) in enumerate(accuracy.items())
     ]
     return LearningCurve(
-        [(x(count), count) for count in shots], [(y(part / 100), part) for part in range(0, 101, 25)], lines
+        [(x(count), f"{count:.3g}") for count in photos], [(y(part / 100), part) for part in range(0, 101, 25)], lines
     )
 
 
@@ -274,7 +273,7 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
     spots = np.round(100 * (xy - low) / np.maximum(high - low, 1e-12), 2)
     points = []
     for row, ((x, y), label) in enumerate(zip(spots.tolist(), images.labels.tolist(), strict=True)):
-        shown = colours.get(label, "grey"), label or NO_CLASS, words.short(images.paths[row])
+        shown = colours.get(label, "grey"), label or NO_CLASS, short(images.paths[row])
         points.append(Dot(x, 100 - y, *shown, thumbnail(images, row, MAP_SIDE)))
         if progress is not None:
             progress(row + 1, len(images))

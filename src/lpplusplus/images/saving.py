@@ -14,8 +14,7 @@ from .._core.progress import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder
 from ..encoders.class_text import check_templates
 from .embeddings import DIGEST, Origin
-from .training_data import TrainingData
-from .words import short
+from .training_data import TrainingData, short
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier

@@ -27,7 +27,6 @@ from .sources import open_images
 from .sources.class_names import check_label, check_names, listed
 from .sources.folders import EXTENSIONS
 from .sources.stored_file import content_of
-from .words import short
 
 Method = TypeVar("Method", bound=FewShotClassifier)
 
@@ -323,3 +322,12 @@ def check_known(support: Embeddings, labels: Iterable[str]) -> None:
     unknown = [shown(label) for label in labels if label not in support.classes]
     if unknown:
         raise SourceError(f"there is no class {listed(unknown)}; there are {listed(list(support.classes))}.")
+
+
+def short(path: str) -> str:
+    """The end of a path: `robin/1.jpg`. The rest is the same for all, and may be private.
+
+    >>> short("/home/ada/photos/robin/1.jpg"), short("1.jpg")
+    ('robin/1.jpg', '1.jpg')
+    """
+    return "/".join(path.split("/")[-2:])

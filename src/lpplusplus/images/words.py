@@ -59,15 +59,6 @@ def summary(insight: Insight) -> list[str]:
     return told
 
 
-def short(path: str) -> str:
-    """The end of a path: `robin/1.jpg`. The rest is the same for all, and may be private.
-
-    >>> short("/home/ada/photos/robin/1.jpg"), short("1.jpg")
-    ('robin/1.jpg', '1.jpg')
-    """
-    return "/".join(path.split("/")[-2:])
-
-
 def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, list[str]]]:
     """What would help, the most useful first: a heading, and lines about it; `path` is how paths are written."""
     found = []

@@ -6,6 +6,7 @@ import pytest
 from lpplusplus import LinearProbe, LPPlusPlus
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.insight import examine
+from lpplusplus.images.training_data import TrainingData
 from tasks import small_task
 
 F, Y, T = small_task(5, 4, 16, seed=7)
@@ -50,7 +51,8 @@ def test_the_check_after_training_holds_out_whole_images():
             seen.append(X)
             return super().fit(X, y, **more)
 
-    found, _ = examine(Spy().fit(support.X, labels, text=T), support, T.astype(np.float32), None)
+    data = TrainingData(support, None, T.astype(np.float32))
+    found, _ = examine(Spy().fit(support.X, labels, text=T), data)
     assert found.accuracy is not None
     whole = {image.tobytes() for image in support.X}
     for part in seen[1:]:

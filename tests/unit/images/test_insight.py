@@ -12,19 +12,18 @@ from lpplusplus._core.folds import assign_folds
 from lpplusplus.images import words
 from lpplusplus.images.duplicates import SAME_IMAGE, duplicates
 from lpplusplus.images.embeddings import Embeddings
-from lpplusplus.images.insight import (
-    FOLDS,
-    WEAK,
-    Insight,
-    doubtful_names,
-    examine,
-    folds_of,
-)
+from lpplusplus.images.hold_out import FOLDS, folds_of
+from lpplusplus.images.insight import WEAK, Insight, doubtful_names, examine
+from lpplusplus.images.training_data import TrainingData
 from tasks import small_task
 
 
+def look_closely(model, support, text, validation, *progress):
+    return examine(model, TrainingData(support, validation, text), *progress)
+
+
 def look_into(*given):
-    return examine(*given)[0]
+    return look_closely(*given)[0]
 
 
 def gathered(F, y, classes):
@@ -84,7 +83,8 @@ def test_cross_validation_never_asks_about_an_image_it_was_trained_on(task):
 def test_names_alone_and_examples_alone_are_asked_about_the_same_images(task):
     """Leads and their standard errors, from scikit-learn's own cross-validation with the same folds."""
     support, text = task
-    insight, answers = examine(fitted(support, text), support, text, None)
+    insight, study = look_closely(fitted(support, text), support, text, None)
+    answers = study.answers
     splits = [(np.flatnonzero(folds_of(support) != f), np.flatnonzero(folds_of(support) == f)) for f in range(FOLDS)]
     alone = cross_val_predict(LPPlusPlus(alpha="none"), support.rows, support.labels, cv=splits)
     right, other = answers.right.astype(float), (alone == support.labels).astype(float)
@@ -215,9 +215,11 @@ def test_every_name_that_is_not_understood_is_told():
 def test_copies_of_an_image_do_not_make_it_look_good(task):
     """Measured with every image twice is what is measured with every image once."""
     support, text = task
-    once, held = examine(fitted(support, text), support, text, None)
+    once, study = look_closely(fitted(support, text), support, text, None)
+    held = study.answers
     twice = support.subset(np.repeat(np.arange(len(support)), 2))
-    found, held_twice = examine(fitted(twice, text), twice, text, None)
+    found, study = look_closely(fitted(twice, text), twice, text, None)
+    held_twice = study.answers
     assert once.duplicate_count == 0
     assert found.duplicate_count == len(support)
     assert len(held_twice.images) == 2 * len(held.images)

@@ -115,10 +115,10 @@ def test_what_it_shows(trained, page, photos):
 def test_the_curve_ends_at_the_accuracy_that_was_measured(trained, page):
     """Its last points come from the same folds, of all the images that they leave."""
     text = Reader(page).text.replace("\xa0", " ")
-    (both,) = re.findall(r"both \([\d.]+ % → ([\d.]+) %\)", text)
-    (alone,) = re.findall(r"images alone \([\d.]+ % → ([\d.]+) %\)", text)
+    (both,) = re.findall(r"this classifier \([\d.]+ % → ([\d.]+) %\)", text)
+    (names,) = set(re.findall(r"class names alone \(([\d.]+) %\)", text))
     assert float(both) == pytest.approx(100 * trained.insight_.accuracy, abs=0.06)
-    assert float(alone) == pytest.approx(100 * trained.insight_.examples_alone_accuracy, abs=0.06)
+    assert float(names) == pytest.approx(100 * trained.insight_.zero_shot_accuracy, abs=0.06)
 
 
 def test_of_an_evaluation(trained, tmp_path, photos):

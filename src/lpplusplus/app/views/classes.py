@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ...images.hold_out import BOTH, EXAMPLES, NAMES
+from ...images.hold_out import BOTH, NAMES
 from ...images.sources.folders import UNSORTED
 from ..desk import Desk, Place
 from ..html import button, h, joined, thumb
@@ -129,18 +129,17 @@ def curve(now: Snapshot) -> Markup | None:
         x, y = left + (wide - left - 10) * turn / last, top + (high - top - 40) * (1 - value) / (1 - lowest)
         return f"{x:.1f},{y:.1f}"
 
-    names = {BOTH: say("curve_both"), EXAMPLES: say("curve_photos"), NAMES: say("curve_names")}
+    names = {BOTH: say("curve_both"), NAMES: say("curve_names")}
+    counts = [f"{n:.3g}" for n in shots]
     told = [
-        f"{names[name]}: " + ", ".join(f"{n}: {percent(part)} %" for n, part in zip(shots, line, strict=True))
+        f"{names[name]}: " + ", ".join(f"{n}: {percent(part)} %" for n, part in zip(counts, line, strict=True))
         for name, line in lines.items()
     ]
     drawn = [
         h("polyline", points=" ".join(at(i, part) for i, part in enumerate(line)), class_=f"line line-{number}")
         for number, (name, line) in enumerate(lines.items())
     ]
-    ticks = [
-        h("text", str(n), x=at(i, 0).split(",")[0], y=high - 24, text_anchor="middle") for i, n in enumerate(shots)
-    ]
+    ticks = [h("text", n, x=at(i, 0).split(",")[0], y=high - 24, text_anchor="middle") for i, n in enumerate(counts)]
     sides = [
         h("text", f"{percent(value)} %", x=left - 4, y=float(at(0, value).split(",")[1]) + 4, text_anchor="end")
         for value in (1.0, lowest)
