@@ -30,7 +30,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from lpplusplus import LPPlusPlus
-from lpplusplus.probe.prediction_sets import largest_loss, sets_of
+from lpplusplus.probe.uncertainty import largest_loss, sets_of
 
 from .rows import add_missing, options, read
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lpplusplus._core.text import LONGEST_MESSAGE
+from lpplusplus._core.errors import LONGEST_MESSAGE
 
 from . import mutations
 

@@ -10,7 +10,7 @@ import safetensors
 import safetensors.numpy
 import scipy
 
-from lpplusplus.probe.objective import PrimalObjective, SpanObjective, Support, Weights
+from lpplusplus.probe.objective import Coefficients, PrimalObjective, SpanObjective, Support
 
 FORMS = [PrimalObjective, SpanObjective]
 SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
@@ -42,7 +42,7 @@ def start_of(F, y, T, intercept=None):
     from lpplusplus import starts
 
     K = len(T)
-    return Weights(starts.class_sums(F, y, K), np.full(K, starts.shared_alpha(F, y, T), F.dtype), intercept)
+    return Coefficients(starts.class_sums(F, y, K), np.full(K, starts.shared_alpha(F, y, T), F.dtype), intercept)
 
 
 def shared_data(name):

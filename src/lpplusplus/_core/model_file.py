@@ -26,14 +26,14 @@ import safetensors
 import safetensors.numpy
 
 from . import backend
+from .errors import BriefError
 from .files import atomic_write, canonical_json
 from .parameters import check_parameters
-from .registry import method
 from .task import Task
-from .text import BriefError
 
 if TYPE_CHECKING:
     from .base import FewShotClassifier
+import sys
 
 KEY, VERSION, FIRST = "lpplusplus", 2, 1
 PREFIX = "given."
@@ -297,3 +297,19 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _jsonable(part) for name, part in value.items()}
     return value.item() if isinstance(value, np.generic) else value
+
+
+def method(name: Any) -> Any:
+    """The classifier that the package exports under this name, or None.
+
+    The list is `lpplusplus/__init__.pyi`. The methods are found by name, because this package must not import them.
+
+    >>> import lpplusplus
+    >>> method("ZeroShot") is lpplusplus.ZeroShot
+    True
+    >>> method("load") is None
+    True
+    """
+    package = sys.modules[__name__.partition(".")[0]]
+    kind = getattr(package, name) if name in package.__all__ else None
+    return kind if isinstance(kind, type) and hasattr(kind, "_fit_task") else None

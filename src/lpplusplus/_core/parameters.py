@@ -172,3 +172,16 @@ def _brief(value: Any) -> str:
     own = {part.name: getattr(value, part.name) for part in fields(value)}
     default = {part.name: part.default for part in fields(value)}
     return f"{type(value).__name__}({_written({k: v for k, v in own.items() if v != default[k]})})"
+
+
+Progress = Callable[[int, int], object]
+"""Called as `progress(done, total)`."""
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """The generator that `random_state` means: None for a fresh one, a seed, a RandomState or a Generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)

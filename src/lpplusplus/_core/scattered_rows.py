@@ -16,8 +16,8 @@ import numpy as np
 
 from . import backend
 from .backend import Array
-from .lazy import lazy
 from .rows import Rows
+from .threads import lazy
 
 
 class Holders(Protocol):

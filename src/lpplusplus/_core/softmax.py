@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from . import backend
 from .backend import Array
@@ -61,3 +62,18 @@ def means_under_softmax(z: np.ndarray[Any, Any]) -> Callable[[float], np.ndarray
         return np.asarray(np.einsum("ij,ij->i", powers, z) / powers.sum(axis=1))
 
     return means
+
+
+def zero_of(function: Callable[[float], float], low: float, high: float, *, precision: float) -> float:
+    """Brent's method, between two arguments where the function has different signs.
+
+    SciPy's own would keep the function's data in memory, such as all logits of a fit, until a garbage collection.
+
+    >>> round(zero_of(lambda x: x * x - 2, 0.0, 2.0, precision=1e-9), 6)
+    1.414214
+    """
+    held = [function]
+    try:
+        return float(scipy.optimize.brentq(lambda x: held[0](x), low, high, xtol=precision))
+    finally:
+        held.clear()

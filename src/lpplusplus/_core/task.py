@@ -10,8 +10,8 @@ import numpy as np
 from . import backend, checks
 from .backend import Array
 from .class_prompts import Text, joined_text, read_text, unit_text
-from .lazy import lazy
 from .rows import Rows, some_rows
+from .threads import lazy
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,8 @@ Dividing them also keeps small tasks from paying for BLAS threads that they cann
 lock in both, so plain threads are enough. Tensors are left to torch's own threads.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import threading
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import threadpoolctl
@@ -183,3 +185,31 @@ def _any_thread_may_change_blas() -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+Value = TypeVar("Value")
+
+
+class lazy(Generic[Value]):  # noqa: N801  (Used as a decorator, like `property`.)
+    """`functools.cached_property` without its lock.
+
+    Up to Python 3.11 all objects of a class share one lock. Then fits in threads wait for each other, and a process
+    that is forked in the meantime waits for ever. Here, two threads that need an attribute at once both compute it.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute, self._name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Value: ...
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> lazy[Value] | Value:
+        if instance is None:
+            return self
+        # The next time Python finds the value in the object and does not call this.
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from .learner import Learner
 from .project import Project
 from .snapshot import Reply, Snapshot, answered

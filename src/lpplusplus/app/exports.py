@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .._core.files import atomic_write
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import known_encoders
 from ..encoders.base import EncoderError
 from ..images.classifier import ImageClassifier

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..images.embeddings import Embeddings
 from ..images.projection import FEWEST, FEWEST_FOR_UMAP, MOST, has_umap, pca
 from .desk import Desk

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import atomic_write
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import Encoder
 from ..images.embedder import embed
 from ..images.embeddings import Embeddings, Origin

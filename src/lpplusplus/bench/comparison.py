@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from .._core.base import FewShotClassifier
-from .._core.registry import method
+from .._core.model_file import method
 from ..images.embeddings import Embeddings
 from .cell import Cell, EmbeddedDataset
 from .draw_task import draw_task

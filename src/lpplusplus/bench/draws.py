@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._core.errors import BriefError
 from .._core.files import atomic_write
-from .._core.lazy import lazy
-from .._core.text import BriefError
+from .._core.threads import lazy
 from .datasets import ImageSplits, OverlapError, Splits
 from .datasets.description import lines, safe_path
 from .sampling import GENERATOR, Positions

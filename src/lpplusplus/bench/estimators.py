@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._core.registry import method
+from .._core.model_file import method
 from .._core.softmax import softmax
 
 DIGITS = 12

@@ -41,8 +41,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from .._core.registry import method as estimator_named
-from .._core.text import BriefError
+from .._core.errors import BriefError
+from .._core.model_file import method as estimator_named
 from .cell import Cell
 from .datasets import Entry, catalog
 from .datasets.catalog import parse_entry

@@ -19,8 +19,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import psutil
 
+from .._core.errors import BriefError
 from .._core.files import canonical_json
-from .._core.text import BriefError
 from ..images.errors import shown
 from .cell import Cell
 

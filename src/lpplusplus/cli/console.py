@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .._core.text import plain
+from .._core.errors import plain
 
 if TYPE_CHECKING:
     from ..encoders.pixels.decoding import ImageError

@@ -240,7 +240,7 @@ def _on_ray(
 
 def _method(name: str) -> type[FewShotClassifier]:
     """The method of that name, if it can be trained on embeddings alone."""
-    from .._core.registry import method as method_named
+    from .._core.model_file import method as method_named
 
     kind: type[FewShotClassifier] | None = method_named(METHODS.get(name, name))
     if kind is None or not kind.black_box:

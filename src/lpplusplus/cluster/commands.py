@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.base import FewShotClassifier
 from .._core.files import canonical_json
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE
 from ..images.answers import Question, answers, check_question

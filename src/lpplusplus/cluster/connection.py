@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from .._core.text import BriefError
+from .._core.errors import BriefError
 
 RETRIES = 5
 """How often a job is started again if its worker or node was lost; not if the job itself raised an error."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from .._core.errors import BriefError
 from .._core.files import canonical_json
-from .._core.progress import Progress
-from .._core.text import BriefError
+from .._core.parameters import Progress
 from ..images.embeddings import Origin
 from ..images.errors import StoreError
 from ..images.parquet.addresses import is_address, need_pyarrow, open_place, spelled

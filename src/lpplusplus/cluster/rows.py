@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.errors import BriefError
 from .._core.scattered_rows import ScatteredRows, held
-from .._core.text import BriefError
 from ..images.embeddings import DIGEST, Embeddings, Origin, share_of
 from ..images.errors import SourceError
 from ..images.parquet import is_parquet, read_parquet

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.text import BriefError
+from .._core.errors import BriefError
 
 if TYPE_CHECKING:
     from PIL import Image

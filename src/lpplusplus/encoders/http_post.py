@@ -22,7 +22,7 @@ from typing import Any
 import httpx2 as httpx
 
 from .._core.addresses import only_for
-from .._core.lazy import lazy
+from .._core.threads import lazy
 from .base import EncoderError
 
 KEY_VARIABLE = "LPP_API_KEY"

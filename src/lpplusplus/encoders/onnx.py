@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.lazy import lazy
+from .._core.threads import lazy
 from .base import Access, Encoder, EncoderError, EncoderKind
 
 if TYPE_CHECKING:

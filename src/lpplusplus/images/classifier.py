@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
 from .._core.files import atomic_write
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError

@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import Encoder, EncoderError
 from ..encoders.pixels.decoding import (
     DEFAULT_LIMITS,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import canonical_json
-from .._core.lazy import lazy
+from .._core.threads import lazy
 from ..encoders.named_models import current_name
 from .errors import shown
 

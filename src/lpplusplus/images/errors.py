@@ -2,7 +2,7 @@
 
 import reprlib
 
-from .._core.text import BriefError
+from .._core.errors import BriefError
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 100

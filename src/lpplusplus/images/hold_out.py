@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
 from .._core.folds import assign_folds, can_be_held_out
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
 from ..probe.held_out import BEHIND, what_is_lacking

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from .answers import Answers
 from .duplicates import Duplicate, duplicates, first_of_equals, leaked
 from .evaluation import wilson

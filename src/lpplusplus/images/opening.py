@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import Encoder
 from ..encoders.class_text import class_texts, prompt_texts
 from .embedder import embed

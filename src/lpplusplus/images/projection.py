@@ -15,7 +15,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from .._core.backend import unit_rows
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from .errors import SourceError
 
 FEWEST = 3

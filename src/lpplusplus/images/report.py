@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from .._core.errors import plain
 from .._core.files import seal
-from .._core.progress import Progress
-from .._core.text import plain
+from .._core.parameters import Progress
 from ..encoders.pixels.decoding import ImageError, open_image
 from . import words
 from .answers import Answers

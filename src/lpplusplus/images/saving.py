@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import model_file
 from .._core.model_file import ModelFormatError
-from .._core.progress import Progress
+from .._core.parameters import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder
 from ..encoders.class_text import check_templates
 from .embeddings import DIGEST, Origin

@@ -19,8 +19,8 @@ from sklearn.base import clone
 
 from .._core import checks
 from .._core.base import FewShotClassifier
-from .._core.lazy import lazy
 from .._core.task import Task
+from .._core.threads import lazy
 from .embeddings import DIGEST, Embeddings, Origin
 from .errors import SourceError, shown
 from .sources import open_images

@@ -15,12 +15,11 @@ import safetensors
 from .._core import backend
 from .._core.backend import Array
 from .._core.base import FewShotClassifier
+from .._core.errors import BriefError
 from .._core.files import atomic_write
 from .._core.history import History
-from .._core.parameters import CALLBACK, TEXT, nothing, with_parameters
-from .._core.progress import Progress
+from .._core.parameters import CALLBACK, TEXT, Progress, nothing, with_parameters
 from .._core.task import Task
-from .._core.text import BriefError
 
 ONE_VIEW = "one view per image: every epoch sees the same embeddings"
 KEY, VERSION = "lpplusplus-training", 1

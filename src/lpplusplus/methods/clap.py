@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import SEED, number, with_parameters
-from .._core.seeds import generator
+from .._core.parameters import SEED, generator, number, with_parameters
 from .._core.softmax import softmax
 from .._core.task import Task
 from ._training import Schedule, TorchTrained, cosine, require_torch, tensor

@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import SEED, choice, nothing, number, with_parameters
-from .._core.seeds import generator
+from .._core.parameters import SEED, choice, generator, nothing, number, with_parameters
 from .._core.task import Task
 from ._training import Schedule, TorchTrained, cosine, epochs_by_shots, require_torch, tensor
 from .zero_shot import TextBased

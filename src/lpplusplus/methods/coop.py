@@ -17,9 +17,19 @@ import numpy as np
 from .._core import backend, checks
 from .._core.backend import Array
 from .._core.history import History
-from .._core.parameters import CALLBACK, FLAG, SEED, TEXT, Rule, choice, nothing, number, with_parameters
-from .._core.progress import Progress
-from .._core.seeds import generator
+from .._core.parameters import (
+    CALLBACK,
+    FLAG,
+    SEED,
+    TEXT,
+    Progress,
+    Rule,
+    choice,
+    generator,
+    nothing,
+    number,
+    with_parameters,
+)
 from .._core.task import Task
 from ..encoders.base import EncoderError
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts

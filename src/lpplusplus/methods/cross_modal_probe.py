@@ -9,9 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import CALLBACK, SEED, nothing, number, several, with_parameters
-from .._core.progress import Progress
-from .._core.seeds import generator
+from .._core.parameters import CALLBACK, SEED, Progress, generator, nothing, number, several, with_parameters
 from .._core.softmax import softmax
 from .._core.task import Task
 from .zero_shot import TextBased

@@ -12,8 +12,7 @@ from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.folds import assign_folds
 from .._core.history import History
-from .._core.parameters import SEED, choice, number, with_parameters
-from .._core.seeds import generator
+from .._core.parameters import SEED, choice, generator, number, with_parameters
 from .._core.task import Task
 
 DECADES = (1e6, 1e4, 1e2, 1.0, 1e-2, 1e-4, 1e-6)

@@ -3,8 +3,7 @@
 import math
 from typing import Annotated, Any, ClassVar
 
-from .._core.parameters import SEED, number, with_parameters
-from .._core.seeds import generator
+from .._core.parameters import SEED, generator, number, with_parameters
 from .._core.task import Task
 from ._cache import cache_logits
 from ._training import Schedule, TorchTrained, cosine, require_torch, tensor

@@ -3,9 +3,7 @@
 from typing import Annotated, Any, ClassVar
 
 from .._core.history import History
-from .._core.parameters import pair, with_parameters
-from .._core.progress import Progress
-from .._core.seeds import generator
+from .._core.parameters import Progress, generator, pair, with_parameters
 from .._core.task import Task
 from ._cache import grid
 from ._training import require_torch

@@ -9,18 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core import backend, checks
 from .._core.backend import Array
-from .._core.parameters import FLAG, SEED, choice, having, nothing, number, with_parameters
+from .._core.parameters import FLAG, SEED, choice, generator, having, nothing, number, with_parameters
 from .._core.rows import MEMORY
 from .._core.sample_weights import ClassWeight, weighed
-from .._core.seeds import generator
 from .._core.task import Task
-from .doubts import Doubts
 from .fit import train
-from .prompt_weights import weigh_prompts
+from .initialization import weigh_prompts
 from .recipes import Recipe, check_solver, resolve, without_options
 from .selection import COLUMNS
 from .solvers import SOLVERS, from_json, to_json
 from .solvers.base import Updates
+from .uncertainty import Uncertainty
 from .unlabelled import with_unlabelled
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _FROM_RECIPE = nothing("as the recipe has it")
 
 
 @with_parameters
-class LPPlusPlus(Doubts):
+class LPPlusPlus(Uncertainty):
     """Linear probe whose class weights are w_k + α_k t_k: a visual prototype and a multiple of the name's embedding.
 
     Parameters
@@ -128,7 +127,7 @@ class LPPlusPlus(Doubts):
     """
 
     fitted_arrays: ClassVar[dict[str, str]] = {
-        "coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?", **Doubts.doubt_arrays
+        "coef_": "KD", "intercept_": "K", "text_": "KD?", "alpha_": "K?", **Uncertainty.uncertainty_arrays
     }  # fmt: skip
     fitted_scalars: ClassVar[dict[str, str]] = {
         "n_updates_": "number",
@@ -222,7 +221,7 @@ class LPPlusPlus(Doubts):
         if task.unlabelled is not None:
             self.chosen_["unlabelled images"] = "held-out loss"
         self.n_unlabelled_ = used
-        self._learn_to_doubt(fitted.held_out, fitted.neighbourhood)
+        self._learn_uncertainty(fitted.held_out, fitted.neighbourhood)
 
     def _count_parameters(self) -> int:
         recipe = self._resolved()
@@ -261,7 +260,7 @@ class LPPlusPlus(Doubts):
         super()._restore(arrays, scalars, classes)
         if (self.alpha_ is None) != (self.text_ is None):
             raise ValueError("alpha_ without text_, or text_ without alpha_")
-        self._check_doubts()
+        self._check_uncertainty()
         columns = self.history_.columns
         if not set(columns) <= set(COLUMNS):
             raise ValueError(f"the history has columns {sorted(columns)}")

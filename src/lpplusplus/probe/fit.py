@@ -11,19 +11,26 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.folds import assign_folds, can_be_held_out, evenly
 from .._core.history import History
-from .._core.lazy import lazy
 from .._core.rows import Rows, some_rows, unit_rows
 from .._core.task import Task
-from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, team
+from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, lazy, team
 from . import initialization
-from .counting import worth_being_lazy
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
 from .held_out import HeldOutAnswers, every_nth, what_is_lacking
 from .metric import Metric, within
 from .none_of_these import Neighbourhood
-from .objective import Objective, Point, SpanObjective, Support, Weights, best_form, cost_of_evaluation, form_on_weights
+from .objective import (
+    Coefficients,
+    Objective,
+    Point,
+    SpanObjective,
+    Support,
+    best_form,
+    cost_of_evaluation,
+    form_on_weights,
+)
 from .recipes import Recipe
-from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
+from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last, worth_being_lazy
 from .solvers import Solver
 
 MANY = 8
@@ -37,7 +44,7 @@ between, and threads would mostly wait for each other."""
 class Fitted:
     """A trained classifier with the history of its training."""
 
-    weights: Weights
+    weights: Coefficients
     effective: Array
     """w_k + α_k t_k, (K, D)."""
     history: History
@@ -148,7 +155,7 @@ class _FitRun:
         self.task = replace(task, X=self.X, views=views)
         self._text = None if recipe.alpha == "none" else task.text
         self._seed = int(rng.integers(2**32))
-        self._patience = PATIENCE if solver.far_apart else None
+        self._patience = PATIENCE if solver.long_steps else None
 
     def by_validation(self) -> Fitted:
         """The iterate with the best accuracy on validation data, over all learning rates if there are several."""
@@ -242,7 +249,7 @@ class _FitRun:
         history.held_out_scale[stop] = scale
         history.held_out_time[:] = record.times.tolist()
         self.solver, last = self.solver.until(more * float(record.times[stop])) or self.solver, round(more * stop)
-        fitted = self._last(history, selection, None if self.solver.far_apart else last, scale=scale)
+        fitted = self._last(history, selection, None if self.solver.long_steps else last, scale=scale)
         return replace(fitted, held_out=held_out, neighbourhood=self._neighbourhood)
 
     def _answers(self, logits: np.ndarray[Any, Any], asked: "_HeldOutImages") -> tuple[HeldOutAnswers, float]:
@@ -305,7 +312,7 @@ class _FitRun:
         objective = form(support, team=self.team, **extra)
         return objective, objective.at(self._start(support))
 
-    def _start(self, support: Support) -> Weights:
+    def _start(self, support: Support) -> Coefficients:
         recipe, rng = self.recipe, np.random.default_rng(self._seed)
         F, k = support.F, support.n_classes
         sums, metric = support.class_sums, support.metric
@@ -332,7 +339,7 @@ class _FitRun:
             present = backend.cast(support.counts > 0, F.dtype)
             W = W * present[:, None]
             intercept = None if intercept is None else intercept * present
-        return Weights(W, alpha, intercept)
+        return Coefficients(W, alpha, intercept)
 
     def _alpha(self, support: Support, text: Array, sums: Array, rng: np.random.Generator) -> Array:
         init, F, k = self.recipe.alpha_init, support.F, support.n_classes
@@ -362,6 +369,6 @@ class _FitRun:
             W = metric.weights(W, self.team)
         if scale != 1:
             W, alpha, intercept = (None if part is None else scale * part for part in (W, alpha, intercept))
-        weights = Weights(W, alpha, intercept)
+        weights = Coefficients(W, alpha, intercept)
         rate = getattr(solver, "learning_rate", None)
         return Fitted(weights, weights.effective(self._text), history, keeper.update, selection, rate)

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.special
 
 from .._core.backend import Array
-from .._core.roots import zero_of
-from .._core.softmax import means_under_softmax
+from .._core.softmax import means_under_softmax, zero_of
 from .none_of_these import evidence
 
 GAIN = 0.085

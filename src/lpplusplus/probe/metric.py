@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.lazy import lazy
 from .._core.rows import Rows, is_scattered, parts, sum_by_class, times
-from .._core.threads import ALONE, Team
+from .._core.threads import ALONE, Team, lazy
 
 RHO = 1.0
 """ρ: weight of the scatter relative to a sphere with the same mean eigenvalue."""

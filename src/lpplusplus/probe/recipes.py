@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from .solvers import SOLVERS, BlockMM, Flow, HeavyBall, Solver
+from .solvers import SOLVERS, BlockMM, Flow, Foreign, HeavyBall, Solver
 from .solvers.base import LPP_UPDATES
-from .solvers.foreign import Foreign
 
 LEARNING_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
 """The paper's grid for gradient descent and Adam."""

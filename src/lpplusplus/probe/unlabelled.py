@@ -29,7 +29,7 @@ from .cross_validation import ENOUGH_IMAGES
 from .fit import Fitted, how_many_folds, train
 from .held_out import HeldOutAnswers, what_is_lacking
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
-from .objective import Weights
+from .objective import Coefficients
 from .recipes import Recipe
 from .selection import HELD_OUT_COLUMNS
 
@@ -185,7 +185,7 @@ class _FromUnlabelled:
         further = self.further * (1 + float(share.mean()))
         fitted = self._fit(self._richer(task, first, 1.0, share), further * self.time)
         parts = fitted.weights.W, fitted.weights.alpha, fitted.weights.intercept
-        scaled = Weights(*(None if part is None else scale * part for part in parts))
+        scaled = Coefficients(*(None if part is None else scale * part for part in parts))
         history = fitted.history
         history.columns |= {name: column for name, column in first.history.columns.items() if name in HELD_OUT_COLUMNS}
         history.held_out_scale[self.stop] = scale

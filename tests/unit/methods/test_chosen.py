@@ -5,7 +5,7 @@ import pytest
 
 import lpplusplus
 from lpplusplus import LPPlusPlus
-from lpplusplus._core.registry import method
+from lpplusplus._core.model_file import method
 from tasks import small_task
 
 X, Y, T = small_task(4, 9, 16, seed=3)

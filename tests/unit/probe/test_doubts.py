@@ -11,7 +11,7 @@ from helpers import shared_data
 from lpplusplus import LPPlusPlus
 from lpplusplus.probe import held_out
 from lpplusplus.probe.none_of_these import Neighbourhood, familiarity
-from lpplusplus.probe.prediction_sets import largest_loss
+from lpplusplus.probe.uncertainty import largest_loss
 from tasks import small_task
 
 

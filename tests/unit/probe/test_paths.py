@@ -9,7 +9,7 @@ from helpers import FORMS, start_of, walk
 from lpplusplus import LPPlusPlus, curvature
 from lpplusplus._core.softmax import HARMLESS
 from lpplusplus._core.threads import Team
-from lpplusplus.probe.objective import PrimalObjective, SpanObjective, Support, Weights
+from lpplusplus.probe.objective import Coefficients, PrimalObjective, SpanObjective, Support
 from lpplusplus.probe.solvers import BlockMM, Flow, GradientDescent, HeavyBall
 from tasks import small_task
 from transcriptions import algorithm_1, gradient_descent, logits, released_loop
@@ -87,18 +87,18 @@ def test_logits_held_over_steps_on_alpha_change_nothing(cycle, bias, monkeypatch
 @forms
 @pytest.mark.parametrize("largest", [20.0, 39.7], ids=["logits stay small", "logits grow large"])
 def test_logits_are_not_searched_for_large_ones_while_they_cannot_be(form, largest, monkeypatch):
-    """Where the odometer runs, a bound grows with it; the exponentials are those of a search at each update."""
+    """Where distances are measured, a bound grows with them; the exponentials are those of a search at each update."""
     F, y, T = small_task(5, 3, 24, seed=3)
     start = start_of(F, y, T)
     factor = largest / np.abs(F @ start.effective(T).T).max()
-    start = Weights(start.W * factor, start.alpha * factor, None)
+    start = Coefficients(start.W * factor, start.alpha * factor, None)
     searched = []
     monkeypatch.setattr("lpplusplus._core.backend.largest", lambda z: searched.append(np.abs(z).max()) or searched[-1])
     paths, searches = [], []
     for measured in (False, True):
         objective = form(Support(F, y, 5, T))
         if measured:
-            objective.start_odometer()
+            objective.start_distance_bound()
         path = []
         BlockMM(150).run(objective, objective.at(start), lambda it: path.append((it.loss, it.point.v.copy())))  # noqa: B023
         paths.append(path)
@@ -122,8 +122,8 @@ def test_a_bound_on_logits_is_not_used_where_it_does_not_hold(form, way):
     F, T = F.astype(np.float32), T.astype(np.float32)  # Where exp(100) is infinite.
     start = start_of(F, y, T)
     objective, plain = (form(Support(F, y, 5, T)) for _ in range(2))
-    objective.start_odometer()
-    point, far = objective.at(start), objective.at(Weights(start.W * 100, start.alpha * 100, None))
+    objective.start_distance_bound()
+    point, far = objective.at(start), objective.at(Coefficients(start.W * 100, start.alpha * 100, None))
     expected = plain.evaluate(far).loss
     assert np.isfinite(expected)
     if way == "retreat":

@@ -9,8 +9,7 @@ import whurs19
 from helpers import shared_data
 from lpplusplus import LPPlusPlus, ZeroShot, fit_many
 from lpplusplus._core.class_prompts import check_text
-from lpplusplus.probe.initialization import likeliest_alpha
-from lpplusplus.probe.prompt_weights import STEEPEST
+from lpplusplus.probe.initialization import STEEPEST, likeliest_alpha
 from tasks import small_task
 
 F, Y, T = small_task(5, 4, 16, seed=3)

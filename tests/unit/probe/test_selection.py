@@ -9,7 +9,7 @@ import whurs19
 from helpers import start_of, walk
 from lpplusplus import LPPlusPlus
 from lpplusplus._core.folds import assign_folds
-from lpplusplus.probe import counting, cross_validation, fit
+from lpplusplus.probe import cross_validation, fit, selection
 from lpplusplus.probe.cross_validation import SCALES, HeldOut, Record, judge
 from lpplusplus.probe.objective import PrimalObjective
 from lpplusplus.probe.solvers import Flow
@@ -35,15 +35,15 @@ def test_lazy_counts_equal_full_counts(monkeypatch, parameters, shape, dtype):
     n = shape[0] * shape[1]
     split = {"X_val": X[n:], "y_val": y[n:]}
     looked = []
-    original = counting.CountChanged._score
+    original = selection.CountChanged._score
     monkeypatch.setattr(
-        counting.CountChanged,
+        selection.CountChanged,
         "_score",
         lambda self, point, rows: looked.append(len(rows)) or original(self, point, rows),
     )
     histories = []
     for threshold in (np.inf, 0):
-        monkeypatch.setattr(counting, "WORTH_BEING_LAZY", threshold)
+        monkeypatch.setattr(selection, "WORTH_BEING_LAZY", threshold)
         probe = LPPlusPlus(**parameters).fit(X[:n], y[:n], text=T.astype(dtype), classes=range(shape[0]), **split)
         histories.append((probe.history_.validation_accuracy, probe.n_updates_))
     assert histories[0] == histories[1]

@@ -27,7 +27,7 @@ def sizes(monkeypatch):
 @pytest.mark.parametrize("shape", [(100, 8, 128), (200, 3, 700)], ids=["on the weights", "in the span"])
 @pytest.mark.parametrize("recipe", ["default", "paper", "released"])
 def test_same_bits_on_two_threads_and_the_same_classifier_as_on_one(recipe, shape, lazy, sizes, monkeypatch):
-    monkeypatch.setattr("lpplusplus.probe.counting.WORTH_BEING_LAZY", 0 if lazy else np.inf)
+    monkeypatch.setattr("lpplusplus.probe.selection.WORTH_BEING_LAZY", 0 if lazy else np.inf)
     K, S, D = shape
     X, labels, T = small_task(K, S, D, seed=1, n_extra=300)
     F, y, X, labels = X[:-300], labels[:-300], X[-300:], labels[-300:]

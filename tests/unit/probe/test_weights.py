@@ -57,7 +57,7 @@ def test_with_validation_data(shape, recipe, monkeypatch):
     F, y, T, w = weighted_task(shape)
     X, labels, _ = small_task(shape[0], 20, shape[2], seed=7)
     for lazy in (0, np.inf):
-        monkeypatch.setattr("lpplusplus.probe.counting.WORTH_BEING_LAZY", lazy)
+        monkeypatch.setattr("lpplusplus.probe.selection.WORTH_BEING_LAZY", lazy)
         given = {"text": T, "X_val": X, "y_val": labels}
         weighted = LPPlusPlus(recipe=recipe).fit(F, y, sample_weight=w, **given)
         copies = LPPlusPlus(recipe=recipe).fit(np.repeat(F, w, axis=0), np.repeat(y, w), **given)

@@ -29,7 +29,7 @@ from lpplusplus import (
     TipAdapterFStar,
     ZeroShot,
 )
-from lpplusplus._core.registry import method
+from lpplusplus._core.model_file import method
 from lpplusplus.methods._cache import best_of, cache_logits, count_hits, grid
 from lpplusplus.methods.clip_adapter import adapted
 from lpplusplus.methods.linear_probe import BISECTIONS, DECADES, search_strength

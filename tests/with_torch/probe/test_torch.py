@@ -86,7 +86,7 @@ def test_the_loop_that_speed_is_measured_against_is_the_released_one():
 
 
 def test_lazy_validation_on_tensors(monkeypatch, task):
-    monkeypatch.setattr("lpplusplus.probe.counting.WORTH_BEING_LAZY", 0)
+    monkeypatch.setattr("lpplusplus.probe.selection.WORTH_BEING_LAZY", 0)
     F, y, T = task
     numpy, tensor = (
         LPPlusPlus(recipe="paper").fit(a(F), a(y), text=a(T), X_val=a(F), y_val=a(y))

@@ -26,7 +26,7 @@ from PIL import Image
 from ... import __version__
 from ..._core.base import FewShotClassifier
 from ..._core.files import atomic_write, seal, sealed
-from ..._core.progress import Progress
+from ..._core.parameters import Progress
 from ...encoders import Encoder
 from ...encoders.onnx import runtime
 from ...images.answers import FALSE_ALARMS, none_threshold

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ..._core.registry import method
+from ..._core.model_file import method
 from .graph import Graph
 from .head import DOUBLE, FLOAT, ExportError, probabilities
 

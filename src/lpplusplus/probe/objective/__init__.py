@@ -23,14 +23,14 @@
 """
 
 from .base import Objective
-from .forms import best_form, cost_of_evaluation, form_on_weights
-from .loss import gradients, loss
-from .point import Evaluation, Point, Watch, Weights
+from .forms import best_form, cost_of_evaluation, form_on_weights, gradients, loss
+from .point import Coefficients, Evaluation, Point, Watch
 from .primal import PrimalObjective
 from .span import SpanObjective
 from .support import Support
 
 __all__ = [
+    "Coefficients",
     "Evaluation",
     "Objective",
     "Point",
@@ -38,7 +38,6 @@ __all__ = [
     "SpanObjective",
     "Support",
     "Watch",
-    "Weights",
     "best_form",
     "cost_of_evaluation",
     "form_on_weights",

@@ -4,10 +4,9 @@ from abc import ABC, abstractmethod
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.lazy import lazy
-from ..._core.threads import ALONE, Team
-from .odometer import Odometer
-from .point import Evaluation, Point, Watch, Weights
+from ..._core.threads import ALONE, Team, lazy
+from .distance_bound import DistanceBound
+from .point import Coefficients, Evaluation, Point, Watch
 from .spectrum import Spectrum
 from .support import Support
 
@@ -22,7 +21,7 @@ class Objective(ABC):
     def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
         self.support = support
         self.team = team
-        self.odometer: Odometer | None = None
+        self.distance_bound: DistanceBound | None = None
         self._alive: Array | None = None
         xp = backend.namespace(support.F)
         alive = support.counts > 0
@@ -30,11 +29,11 @@ class Objective(ABC):
             self._alive = backend.cast(alive, support.F.dtype)
 
     @abstractmethod
-    def at(self, weights: Weights) -> Point:
+    def at(self, weights: Coefficients) -> Point:
         """The point that stands for `weights`."""
 
     @abstractmethod
-    def weights(self, point: Point) -> Weights:
+    def weights(self, point: Point) -> Coefficients:
         """The classifier that `point` stands for; the inverse of `at`."""
 
     @abstractmethod
@@ -109,7 +108,7 @@ class Objective(ABC):
             self._note_travel(intercept)
 
     def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
-        measure = self.odometer is not None
+        measure = self.distance_bound is not None
         if self.team.size == 1 and not measure:
             if length != 1:
                 gradient *= length
@@ -134,19 +133,19 @@ class Objective(ABC):
         """Move `point` anywhere, in place."""
         self._forget()
         point.assign(to)
-        if self.odometer is not None:
-            self.odometer.reading += float("inf")
+        if self.distance_bound is not None:
+            self.distance_bound.reading += float("inf")
 
     def retreat(self, point: Point, to: Point) -> None:
         """Move `point` back to where it was before its last step, in place.
 
-        The odometer has counted the step and need not count the way back. A bound on logits noted after the step does
+        The bound has counted the step and need not count the way back. A bound on logits noted after the step does
         not hold here.
         """
         self._forget()
         point.assign(to)
-        if self.odometer is not None:
-            self.odometer.forget_bound()
+        if self.distance_bound is not None:
+            self.distance_bound.forget_bound()
 
     def _forget(self) -> None:  # noqa: B027  (Not every form keeps something.)
         """Drop what was kept for the case that only α moves."""
@@ -160,21 +159,21 @@ class Objective(ABC):
         self.team.map(work)
         target.alpha, target.intercept = source.alpha, source.intercept
 
-    def start_odometer(self) -> Array:
-        """Measure from now on how far each class's weights travel; the returned `Odometer.reading` is updated."""
-        self.odometer = Odometer(self.support)
-        return self.odometer.reading
+    def start_distance_bound(self) -> Array:
+        """Measure from now on how far each class's weights travel; the returned `DistanceBound.reading` is updated."""
+        self.distance_bound = DistanceBound(self.support)
+        return self.distance_bound.reading
 
     def _logit_bound(self, point: Point) -> float | None:
-        return None if self.odometer is None else self.odometer.logit_bound(point)
+        return None if self.distance_bound is None else self.distance_bound.logit_bound(point)
 
     def _note_bound(self, point: Point, bound: float) -> None:
-        if self.odometer is not None:
-            self.odometer.note_bound(point, bound)
+        if self.distance_bound is not None:
+            self.distance_bound.note_bound(point, bound)
 
     def _note_travel(self, step: Array) -> None:
-        if self.odometer is not None:
-            self.odometer.advance(step)
+        if self.distance_bound is not None:
+            self.distance_bound.advance(step)
 
     @abstractmethod
     def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:

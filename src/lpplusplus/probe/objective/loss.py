@@ -1,64 +1,41 @@
-"""The loss of LP++ (paper eq. 3) and its gradients as functions of plain arrays."""
+"""The loss of LP++ (paper eq. 3) and its residual, for blocks of logits, computed in place."""
 
 from ..._core import backend
-from ..._core.backend import Array, like
-from .point import Point, Weights
-from .primal import PrimalObjective
-from .support import Support
+from ..._core.backend import Array
+from ..._core.softmax import softmax
 
 
-def loss(
-    F: Array, y: Array, W: Array, alpha: Array | None = None, text: Array | None = None, intercept: Array | None = None
+def own_entries(y: Array, n_classes: int) -> Array:
+    """Positions of the right classes' entries in a flattened (n, K) array."""
+    return backend.arange(y, y.shape[0]) * n_classes + y
+
+
+def cross_entropy(z: Array, own: Array, out: Array, factor: float = 1.0, bound: float | None = None) -> Array:
+    """-ln p of the right class for each row of logits; `factor` times the probabilities go to `out`, which may be `z`.
+
+    `own` comes from `own_entries`; `bound` is `softmax`'s.
+    """
+    chosen = z.reshape(-1)[own]
+    return softmax(z, out, factor, bound)[:, 0] - chosen
+
+
+def residual(
+    z: Array, own: Array, out: Array, factor: float = 1.0, bound: float | None = None, roots: Array | None = None
 ) -> float:
-    """Mean cross-entropy of softmax(F (W + α∘text)ᵀ + intercept) at labels `y` (paper eq. 3).
+    """Sum of the rows' losses; `factor` times R = P - Y goes to `out`, which may be `z`.
 
-    Parameters
-    ----------
-    F : (N, D) array
-        Image embeddings, used as they are.
-    y : (N,) integer array
-        Class indices.
-    W : (K, D) array
-        Visual prototypes.
-    alpha, text : (K,) and (K, D) arrays, optional
-        Text weights and class-name embeddings; give both or neither.
-    intercept : (K,) array, optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(loss(np.eye(2), np.array([0, 1]), np.zeros((2, 2))), 4)  # ln 2: nothing known
-    0.6931
+    With `roots`, rows have weights: losses count ω_i times, and the rows of R are multiplied by √ω_i.
     """
-    objective, point = _at(F, y, W, alpha, text, intercept)
-    return objective.evaluate(point).loss
+    losses = cross_entropy(z, own, out, factor, bound)
+    out.reshape(-1)[own] -= factor
+    if roots is not None:
+        losses *= roots**2
+        out *= roots[:, None]
+    return float(losses.sum(dtype=backend.wide_dtype(z)))
 
 
-def gradients(
-    F: Array, y: Array, W: Array, alpha: Array | None = None, text: Array | None = None, intercept: Array | None = None
-) -> Weights:
-    """Gradients of `loss` with respect to `W`, `alpha` and `intercept`; None for a block that is not there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> gradients(np.eye(2), np.array([0, 1]), np.zeros((2, 2))).W
-    array([[-0.25,  0.25],
-           [ 0.25, -0.25]])
-    """
-    objective, point = _at(F, y, W, alpha, text, intercept)
-    result = objective.evaluate(point, w=True, alpha=text is not None)
-    return Weights(result.w.T, result.alpha, result.intercept)  # type: ignore[union-attr]
-
-
-def _at(
-    F: Array, y: Array, W: Array, alpha: Array | None, text: Array | None, intercept: Array | None
-) -> tuple[PrimalObjective, Point]:
-    if (alpha is None) != (text is None):
-        raise ValueError("alpha and text belong together: give both or neither")
-    F, y, n_classes = backend.cast(F, backend.working_dtype(F)), like(y, F), W.shape[0]
-    if bool(((y < 0) | (y >= n_classes)).any()):
-        raise ValueError(f"y has labels from {int(y.min())} to {int(y.max())}, but W has {n_classes} rows, 0 to K - 1")
-    text, alpha, intercept, W = (None if x is None else like(x, F, dtype=F.dtype) for x in (text, alpha, intercept, W))
-    objective = PrimalObjective(Support(F, y, n_classes, text), freeze=False)
-    return objective, objective.at(Weights(W, alpha, intercept))
+def sum_of_kappa(r: Array, roots: Array | None = None) -> Array:
+    """Σ_i p_ik (1 - p_ik) for each class from R = P - Y: it is |r| - r², for the true class and for the others."""
+    xp = backend.namespace(r)
+    sizes = xp.abs(r) if roots is None else xp.abs(r) * roots[:, None]
+    return xp.sum(sizes, axis=0) - backend.column_dots(r, r)

@@ -30,7 +30,7 @@ class Point:
         self.alpha, self.intercept = other.alpha, other.intercept
 
 
-class Weights(NamedTuple):
+class Coefficients(NamedTuple):
     """A classifier in the paper's terms: prototypes, text weights, intercept."""
 
     W: Array

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.lazy import lazy
-from ..._core.threads import ALONE, Team
+from ..._core.threads import ALONE, Team, lazy
 from .base import Objective
-from .cross_entropy import own_entries, residual, sum_of_kappa
-from .point import Evaluation, Point, Watch, Weights
+from .loss import own_entries, residual, sum_of_kappa
+from .point import Coefficients, Evaluation, Point, Watch
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
 
@@ -77,19 +76,19 @@ class PrimalObjective(Objective):
         self._parts = [backend.empty(F, shape) for _ in range(team.size)]
         self._rooms = [support.room(height) for _ in range(team.size)]
 
-    def at(self, weights: Weights) -> Point:
+    def at(self, weights: Coefficients) -> Point:
         xp = backend.namespace(self.support.F)
         v = backend.copy(xp.permute_dims(weights.W, (1, 0)))
         if weights.alpha is not None:
             self._add_text(v, weights.alpha)
         return Point(v, weights.alpha, weights.intercept)
 
-    def weights(self, point: Point) -> Weights:
+    def weights(self, point: Point) -> Coefficients:
         xp = backend.namespace(self.support.F)
         point = point.copy()
         if point.alpha is not None:
             self._add_text(point.v, -point.alpha)
-        return Weights(backend.copy(xp.permute_dims(point.v, (1, 0))), point.alpha, point.intercept)
+        return Coefficients(backend.copy(xp.permute_dims(point.v, (1, 0))), point.alpha, point.intercept)
 
     def watch(self, X: Array) -> Watch:
         return PrimalWatch(X)

@@ -9,12 +9,11 @@ more rows of the coordinates. With a metric, F Fᵀ becomes F B⁻¹Fᵀ, and W 
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.lazy import lazy
-from ..._core.threads import ALONE, Team
+from ..._core.threads import ALONE, Team, lazy
 from ..metric import products
 from .base import Objective
-from .cross_entropy import own_entries, residual, sum_of_kappa
-from .point import Evaluation, Point, Watch, Weights
+from .loss import own_entries, residual, sum_of_kappa
+from .point import Coefficients, Evaluation, Point, Watch
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
 
@@ -41,7 +40,7 @@ class SpanObjective(Objective):
         self._gradient = backend.empty(F, (support.size + self._rows.shape[0], support.n_classes))
         self._start: Array | None = None
 
-    def at(self, weights: Weights) -> Point:
+    def at(self, weights: Coefficients) -> Point:
         """The point that stands for `weights`, from which all later points are measured."""
         n = self.support.size
         v = backend.zeros(self._gradient, self._gradient.shape)
@@ -51,11 +50,11 @@ class SpanObjective(Objective):
         self._start = weights.W
         return Point(v, weights.alpha, weights.intercept)
 
-    def weights(self, point: Point) -> Weights:
+    def weights(self, point: Point) -> Coefficients:
         n = self.support.size
         way, metric = self.team.matmul(self._rows[:n, :].T, point.v[:n, :]) / self.support.total, self.support.metric
         way = way if metric is None else metric.steps(way, self.team)
-        return Weights(self._start + way.T, point.alpha, point.intercept)
+        return Coefficients(self._start + way.T, point.alpha, point.intercept)
 
     def _seen(self, X: Array) -> tuple[Array, Array | None]:
         """Images in the metric's coordinates."""
@@ -131,7 +130,7 @@ class SpanObjective(Objective):
         return v[:n, :][share(n, worker)], v[n:, :][share(v.shape[0] - n, worker)]
 
     def _squared_length_(self, *blocks: Array) -> Array:
-        assert self._tracked is None  # Nothing uses the odometer and tracks images at once.
+        assert self._tracked is None  # Nothing uses the bound on distances and tracks images at once.
         # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is `products`.
         coefficients, products = blocks
         return backend.column_dots_(coefficients, products) / self.support.total

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.lazy import lazy
 from ..._core.rows import Rows, sum_by_class, times
-from ..._core.threads import Team, rows_per_chunk
+from ..._core.threads import Team, lazy, rows_per_chunk
 from ..metric import Metric, moment_of
 
 

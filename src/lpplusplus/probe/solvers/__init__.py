@@ -7,14 +7,14 @@ name of `SOLVERS`.
 >>> probe = LPPlusPlus(solver=solvers.BlockMM(updates=100, cycle=(10, 1)))
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..objective import Objective, Point
 from .adam import Adam
 from .base import Iterate, Observer, Solver
 from .block_mm import BlockMM
 from .flow import Flow
-from .foreign import NotSaved
 from .gradient_descent import GradientDescent
 from .heavy_ball import HeavyBall
 from .lbfgs import LBFGS
@@ -70,3 +70,30 @@ def from_json(content: Any) -> Any:
         return NotSaved(str(content["foreign"]))
     parameters: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in content.items()}
     return SOLVERS[parameters.pop("solver")](**parameters)
+
+
+@dataclass(frozen=True)
+class Foreign(Solver):
+    """Any object with `run(objective, point, observer)`, as a `Solver`."""
+
+    solver: Any = None
+
+    @property
+    def coordinates(self) -> str:  # type: ignore[override]
+        return str(getattr(self.solver, "coordinates", "weights"))
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        self.solver.run(objective, point, observer)
+
+
+@dataclass(frozen=True)
+class NotSaved:
+    """In a loaded classifier: a solver from outside the package. The file has only its name."""
+
+    name: str
+
+    def run(self, objective: Objective, point: Point, observer: Observer) -> None:
+        raise ValueError(
+            f"This classifier was trained by {self.name}, a solver from outside lpplusplus. Its file has the weights "
+            f"and not the solver: it predicts, but before it is fitted again set the solver, set_params(solver=...)."
+        )

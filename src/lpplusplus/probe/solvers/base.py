@@ -58,7 +58,7 @@ class Solver(ABC):
     coordinates: ClassVar[str] = "weights"
     """"any" if the iterates are the same classifiers in all coordinates: then small tasks run in the span of their
     support. "weights" if the solver needs the weights themselves."""
-    far_apart: ClassVar[bool] = False
+    long_steps: ClassVar[bool] = False
     """Whether its steps are so long that a few without progress are a reason to stop."""
 
     def __post_init__(self) -> None:

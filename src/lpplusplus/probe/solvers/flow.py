@@ -87,7 +87,7 @@ class Flow(Solver):
     """Time to stop at, in steps of 1/γ_w; None for the time that `updates` reach."""
 
     coordinates = "any"
-    far_apart = True
+    long_steps = True
 
     @property
     def end(self) -> float:

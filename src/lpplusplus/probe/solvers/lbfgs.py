@@ -12,7 +12,7 @@ import scipy.optimize
 
 from ..._core import backend
 from ..._core.parameters import number
-from ..objective import Objective, Point, Weights
+from ..objective import Coefficients, Objective, Point
 from .base import Iterate, Observer, Solver
 
 
@@ -32,7 +32,7 @@ class LBFGS(Solver):
             if wanted and block is not None
         ]
 
-        def unpack(x: np.ndarray[Any, Any]) -> Weights:
+        def unpack(x: np.ndarray[Any, Any]) -> Coefficients:
             blocks, offset = [], 0
             for block in learned:
                 size = int(np.prod(block.shape))
@@ -40,7 +40,7 @@ class LBFGS(Solver):
                 blocks.append(backend.like(part, start.W, dtype=start.W.dtype))
                 offset += size
             alpha = blocks[1] if learn_alpha else start.alpha
-            return Weights(blocks[0], alpha, None if start.intercept is None else blocks[-1])
+            return Coefficients(blocks[0], alpha, None if start.intercept is None else blocks[-1])
 
         def pack(*blocks: Any) -> np.ndarray[Any, Any]:
             parts = [backend.to_numpy(block).reshape(-1) for block in blocks if block is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +14,12 @@ from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
 from .held_out import HeldOutAnswers
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
-from .prediction_sets import largest_loss, sets_of
 
 
-class Doubts(FewShotClassifier):
+class Uncertainty(FewShotClassifier):
     """The part of `LPPlusPlus` for prediction sets and "none of these"."""
 
-    doubt_arrays: ClassVar[dict[str, str]] = {
+    uncertainty_arrays: ClassVar[dict[str, str]] = {
         "held_out_losses_": "M?", "held_out_evidence_": "ME?",
         "class_means_": "KD?", "class_counts_": "K?", "scatter_": "RD?",
     }  # fmt: skip
@@ -54,7 +54,7 @@ class Doubts(FewShotClassifier):
         "validation-loss". The coverage is the mean over many supports; with a single support it is a little higher or
         lower, and closer with more images. See docs/explanation/trust.md.
         """
-        logits = self._logits(self._ready_to_doubt(X, "predict_set", "coverage", coverage))
+        logits = self._logits(self._ready_for(X, "predict_set", "coverage", coverage))
         return sets_of(logits, largest_loss(backend.to_numpy(self.held_out_losses_), coverage))
 
     def none_of_these(self, X: Any, false_alarms: float = 0.05, *, other_text: Any = None) -> Array:
@@ -75,7 +75,7 @@ class Doubts(FewShotClassifier):
         -----
         Needs held-out images, as `predict_set` does. `familiarity` is the score that is compared with a threshold.
         """
-        X = self._ready_to_doubt(X, "none_of_these", "false_alarms", false_alarms)
+        X = self._ready_for(X, "none_of_these", "false_alarms", false_alarms)
         held_out = backend.to_numpy(self.held_out_evidence_)
         rate = false_alarms if other_text is None else false_alarms / 2
         none = self._familiarity(X) < lowest_familiarity(familiarity(held_out, held_out), rate)
@@ -97,7 +97,7 @@ class Doubts(FewShotClassifier):
 
         It combines the logits, the images of the support and the class names; see docs/explanation/trust.md.
         """
-        return self._familiarity(self._ready_to_doubt(X, "familiarity"))
+        return self._familiarity(self._ready_for(X, "familiarity"))
 
     def _margin(self, X: Array, other: Array) -> Array:
         """How much closer an image is to the nearest class name than to the nearest other name."""
@@ -117,7 +117,7 @@ class Doubts(FewShotClassifier):
         names = None if self.text_ is None else F @ backend.like(self.text_, F, dtype=F.dtype).T
         return familiarity(evidence(logits, where.nearness(F), names), backend.to_numpy(self.held_out_evidence_))
 
-    def _ready_to_doubt(self, X: Any, what: str, name: str = "", level: float = 0.5) -> Array:
+    def _ready_for(self, X: Any, what: str, name: str = "", level: float = 0.5) -> Array:
         check_is_fitted(self)
         if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
             raise ValueError(f"{name} is {level!r}: give a number between 0 and 1, such as 0.9 or 0.05.")
@@ -129,18 +129,45 @@ class Doubts(FewShotClassifier):
             )
         return self._ready(X)
 
-    def _learn_to_doubt(self, held_out: HeldOutAnswers | None, where: Neighbourhood | None) -> None:
+    def _learn_uncertainty(self, held_out: HeldOutAnswers | None, where: Neighbourhood | None) -> None:
         """Set the fitted attributes; without held-out images, to None."""
         self.held_out_ = held_out
-        for name in self.doubt_arrays:
+        for name in self.uncertainty_arrays:
             setattr(self, name, None)
         if held_out is not None and where is not None:
             found = held_out.losses, held_out.evidence, where.means, where.counts, where.scatter
-            for name, value in zip(self.doubt_arrays, found, strict=True):
+            for name, value in zip(self.uncertainty_arrays, found, strict=True):
                 setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
 
-    def _check_doubts(self) -> None:
+    def _check_uncertainty(self) -> None:
         """Raise if a file has some of the attributes but not all, or if no class has images."""
-        missing = {getattr(self, name) is None for name in self.doubt_arrays}
+        missing = {getattr(self, name) is None for name in self.uncertainty_arrays}
         if len(missing) > 1 or (self.class_counts_ is not None and not (self.class_counts_ > 0).any()):
             raise ValueError("the arrays of prediction sets and none-of-these do not belong together")
+
+
+def largest_loss(losses: np.ndarray[Any, Any], coverage: float) -> float:
+    """The loss up to which a class belongs to a set; infinite if there are too few held-out images to exclude any.
+
+    Conformal prediction with the M held-out images of `held_out`: a class is in an image's set if its loss, -ln p, is
+    at most the k-th smallest loss of the held-out images, k = (M + 1) coverage. If k is not a whole number, the limit
+    is interpolated between two losses, so that the expected coverage is the one asked for. The usual rule takes the
+    larger of the two losses: the coverage is then higher, for example 92.3 % instead of 90 % with 38 images.
+
+    >>> largest_loss(np.arange(9.0), 0.8), largest_loss(np.arange(9.0), 0.75), largest_loss(np.arange(9.0), 0.95)
+    (7.0, 6.5, inf)
+    """
+    images = len(losses)
+    rank = round((images + 1) * coverage, 9)
+    return float(np.interp(rank, np.arange(1, images + 1), np.sort(losses))) if rank <= images else math.inf
+
+
+def sets_of(logits: Array, limit: float) -> Array:
+    """Which classes have a loss of at most `limit`, (n, K).
+
+    >>> sets_of(np.log([[0.7, 0.2, 0.1]]), -np.log(0.15)).tolist()
+    [[True, True, False]]
+    """
+    xp = backend.namespace(logits)
+    z = logits - xp.max(logits, axis=1, keepdims=True)
+    return xp.log(xp.sum(xp.exp(z), axis=1, keepdims=True)) - z <= limit

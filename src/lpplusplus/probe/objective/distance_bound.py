@@ -4,14 +4,14 @@ import math
 
 from ..._core import backend
 from ..._core.backend import Array
-from ..._core.lazy import lazy
 from ..._core.rows import Rows, everywhere, parts
 from ..._core.softmax import HARMLESS
+from ..._core.threads import lazy
 from .point import Point
 from .support import Support
 
 
-class Odometer:
+class DistanceBound:
     """Length of each class's path, and a bound on the support's logits that grows with it.
 
     `reading` has K + 1 entries: the distance travelled by each class's weights and intercept, and last the sum over
