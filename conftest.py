@@ -28,7 +28,8 @@ HAS_TORCH = find_spec("torch") is not None
 def part_of(path, root):
     """The part that a file belongs to: the longest folder decides."""
     places = [(place, name) for name, (_, places) in PARTS.items() for place in places]
-    return max((place, name) for place, name in places if Path(path).is_relative_to(root / place))[1]
+    inside = [(place, name) for place, name in places if Path(path).is_relative_to(root / place)]
+    return max(inside, default=("", "unit"))[1]
 
 
 def chosen(config):
