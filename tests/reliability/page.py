@@ -1,7 +1,8 @@
 """Fills the tables of docs/explanation/reliability.md from what the programs wrote.
 
-`python -m reliability.page fuzzing=FILE io_errors=FILE kills=FILE services=FILE soak=FILE`: any of them; several files
-of one program are joined with commas. Everything between `<!-- NAME -->` and `<!-- end NAME -->` is replaced.
+`python -m reliability.page fuzzing=FILE io_errors=FILE kills=FILE services=FILE floods=FILE soak=FILE`: any of them;
+several files of one program are joined with commas. Everything between `<!-- NAME -->` and `<!-- end NAME -->` is
+replaced.
 """
 
 import json
@@ -73,6 +74,16 @@ def _said(text):
     text = " ".join("".join(letter if letter.isascii() or letter == "…" else "?" for letter in text).split())
     text = text if len(text) <= 80 else text[:79] + "…"
     return text.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
+
+
+def floods(*files):
+    """What each flood cost the service and its second client."""
+    rows = [(one["flood"] + (f", from {one['clients']} clients at once" if one["clients"] > 1 else ""),
+             round(one["megabytes sent"]), ", ".join(map(str, one["status"])), round(one["seconds"], 2),
+             max(0, round(one["megabytes taken"])), round(one["second client waited"], 2))
+            for one in lines(*files)]  # fmt: skip
+    head = "what is sent", "MB", "answers", "seconds", "MiB that the service took", "a second client waited (s)"
+    return table(head, *rows)
 
 
 def soak(file):

@@ -195,6 +195,20 @@ def test_a_service_that_misbehaves(monkeypatch, name):
     assert result["refused"] == (name not in services.HARMLESS)
 
 
+@LINUX
+@pytest.mark.parametrize(
+    "arguments",
+    [("--megabytes", "4"), pytest.param(("--schemathesis", "15"), marks=pytest.mark.slow)],
+    ids=["small", "whole"],
+)
+def test_floods_of_the_service(arguments):
+    """No flood may take more than what is sent, for as many requests as the service holds, and their copies."""
+    pytest.importorskip("fastapi")
+    for result in program("floods", *arguments):
+        assert all(400 <= status < 500 for status in result["status"])
+        assert result["megabytes taken"] < 64 + 4 * result["megabytes sent"] * min(result["clients"], 4)
+
+
 # Disks, kills, hours --------------------------------------------------------------------------------------------------
 
 
