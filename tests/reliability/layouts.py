@@ -19,7 +19,7 @@ from lpplusplus.bench.cell import Cell
 from lpplusplus.bench.datasets import DatasetError, OverlapError
 from lpplusplus.bench.datasets.description import Description
 from lpplusplus.bench.datasets.features import read_feature_file
-from lpplusplus.bench.datasets.readers import split_json
+from lpplusplus.bench.datasets.readers import READERS
 from lpplusplus.bench.draws import DrawError, public_draw
 from lpplusplus.bench.results import Results, ResultsError, Row
 from lpplusplus.encoders.pixels.decoding import DEFAULT_LIMITS, ImageError
@@ -200,7 +200,7 @@ _ENTRY = Description("dtd", "DTD", ".", "split-json", ("{}",), options={"split":
 
 
 def _read_splits(path):
-    return split_json.read(_ENTRY, path.parent)
+    return READERS["split-json"].read(_ENTRY, path.parent)
 
 
 def _splits(folder):
@@ -217,7 +217,7 @@ def _two_stage(folder):
 
 def _read_two_stage(path):
     root = path.parents[1]
-    return public_draw(split_json.read(_ENTRY, root), root, ".", shots=1, seed=1, validation="none")
+    return public_draw(READERS["split-json"].read(_ENTRY, root), root, ".", shots=1, seed=1, validation="none")
 
 
 def change_lines(content, rng):
