@@ -83,6 +83,8 @@ def _is_seed(value: Any) -> bool:
     return value is None or isinstance(value, generators) or number(0, whole=True).allows(value)
 
 
+AUTO = choice(("auto",))
+"""Chosen from the data."""
 FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 TEXT = Rule(lambda value: isinstance(value, str) and bool(value), "a word")
 CALLBACK = Rule(callable, "a function")

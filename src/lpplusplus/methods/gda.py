@@ -9,7 +9,7 @@ import numpy as np
 from .._core import backend
 from .._core.backend import Array
 from .._core.folds import evenly
-from .._core.parameters import nothing, number, with_parameters
+from .._core.parameters import AUTO, number, with_parameters
 from .._core.rows import MEMORY, Rows, everywhere, parts, unit_rows
 from .._core.task import Task
 from ._held_out import choose
@@ -146,8 +146,8 @@ class GDA(TextBased):
 
     Parameters
     ----------
-    alpha : float, optional
-        Weight of the images; 0 is zero-shot. By default it is chosen.
+    image_weight : "auto" or float
+        α; 0 is zero-shot.
     logit_scale : float
         Factor of the cosines with the text.
 
@@ -176,7 +176,15 @@ class GDA(TextBased):
     normalize = True
     memory = MEMORY
 
-    alpha: Annotated[float | None, number(0), nothing("chosen on held-out images")] = None
+    image_weight: Annotated[str | float, AUTO, number(0)] = "auto"
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; `image_weight` was `alpha`, and None chose it."""
+        if "alpha" not in given:
+            return given
+        alpha = "auto" if given["alpha"] is None else given["alpha"]
+        return {**{name: value for name, value in given.items() if name != "alpha"}, "image_weight": alpha}
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
@@ -195,7 +203,7 @@ class GDA(TextBased):
         `names` is the text's part of the logits of the support, (N, K). Returns which of the candidates was chosen.
         """
         linear = [one.linear() for one in candidates]
-        alphas = ALPHAS if self.alpha is None else (float(self.alpha),)
+        alphas = ALPHAS if isinstance(self.image_weight, str) else (float(self.image_weight),)
         settings = [(i, alpha) for i in range(len(candidates)) for alpha in alphas]
         chosen, decided = settings[0], ""
         if task.X_val is not None:
@@ -203,7 +211,7 @@ class GDA(TextBased):
             names, y, scores = F @ self.coef_.T, task.y_val, [F @ weights.T + bias for weights, bias in linear]
             chosen = choose(settings, lambda s: names + s[1] * scores[s[0]], y, self.history_, by_accuracy=True)
             decided = "validation"
-        elif self.alpha is None:
+        elif len(alphas) > 1:
             rows, held = candidates[0].left_out(task.X.shape[0])
             if rows.shape[0]:
                 self.history_.note("no validation data: α by the log-loss of the support, each image left out")
@@ -214,7 +222,7 @@ class GDA(TextBased):
                 self.history_.note("no validation data and no image to leave out: α by the deviation of both parts")
                 chosen = 0, equal_deviation(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
                 decided = "the support's deviations"
-        self.chosen_ = {"alpha": decided} if self.alpha is None else {}
+        self.chosen_ = {"alpha": decided} if len(alphas) > 1 else {}
         index, self.alpha_ = chosen
         self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
         self.intercept_ = self.alpha_ * linear[index][1]

@@ -12,7 +12,7 @@ from .._core import backend, checks
 from .._core.base import FewShotClassifier
 from .._core.folds import assign_folds
 from .._core.history import History
-from .._core.parameters import SEED, choice, generator, number, with_parameters
+from .._core.parameters import AUTO, SEED, choice, generator, number, with_parameters
 from .._core.task import Task
 
 DECADES = (1e6, 1e4, 1e2, 1.0, 1e-2, 1e-4, 1e-6)
@@ -38,7 +38,7 @@ class LinearProbe(FewShotClassifier):
 
     Parameters
     ----------
-    C : "search" or float
+    C : "auto" or float
         Inverse strength of the penalty, as in scikit-learn.
     flavour : {"lpp", "coop"}
         "lpp" scales embeddings to unit length, as the LP++ authors do; "coop" takes them as they are, as CoOp does.
@@ -75,13 +75,18 @@ class LinearProbe(FewShotClassifier):
 
     fitted_scalars: ClassVar[dict[str, str]] = {"C_": "number", "n_iter_": "number"}
 
-    C: Annotated[str | float, choice(("search",)), number(0, open=True)] = "search"
+    C: Annotated[str | float, AUTO, number(0, open=True)] = "auto"
     flavour: Annotated[str, choice(("lpp", "coop"))] = "lpp"
     fallback_C: Annotated[float, number(0, open=True)] = 100.0  # noqa: N815
     folds: Annotated[int, number(2, whole=True)] = 4
     tol: Annotated[float, number(0, open=True)] = 1e-6
     max_iter: Annotated[int, number(1, whole=True)] = 1000
     random_state: Annotated[Any, SEED] = 0
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; "auto" was "search"."""
+        return {**given, "C": "auto"} if given.get("C") == "search" else given
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]
@@ -93,7 +98,7 @@ class LinearProbe(FewShotClassifier):
         X, y = self._features(task.X), backend.to_numpy(task.y)
         whole = LogisticPath(X, y, self.tol, self.max_iter)
         self.history_, self.chosen_ = History(), {}
-        if self.C != "search":
+        if not isinstance(self.C, str):
             self.C_ = float(self.C)
         elif task.X_val is not None:
             held, answers = self._features(task.X_val), backend.to_numpy(task.y_val)

@@ -1,10 +1,10 @@
 """SS-Text: class names moved towards the class's images, in closed form."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import nothing, number, with_parameters
+from .._core.parameters import AUTO, number, with_parameters
 from .._core.task import Task
 from ._held_out import choose
 from .zero_shot import TextBased
@@ -23,8 +23,8 @@ class SSText(TextBased):
 
     Parameters
     ----------
-    tau : float, optional
-        τ: the larger, the closer to zero-shot. By default it is chosen from decades by accuracy on the validation data;
+    tau : "auto" or float
+        τ: the larger, the closer to zero-shot. "auto" is chosen from decades by accuracy on the validation data;
         without them it is CLIP's temperature 0.01, as published.
     logit_scale : float
         Factor of the cosines.
@@ -54,7 +54,12 @@ class SSText(TextBased):
     fitted_scalars: ClassVar[dict[str, str]] = {"tau_": "number"}
     normalize = True
 
-    tau: Annotated[float | None, number(0, open=True), nothing("chosen on validation data, else 0.01")] = None
+    tau: Annotated[str | float, AUTO, number(0, open=True)] = "auto"
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; "auto" was None."""
+        return {**given, "tau": "auto"} if given.get("tau", 0) is None else given
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
@@ -67,8 +72,8 @@ class SSText(TextBased):
             # τ·w_k instead of w_k: the same direction, and no overflow at a small τ.
             return float(self.logit_scale) * backend.unit_rows(min(1.0, tau) * names + min(1.0, 1 / tau) * moves)
 
-        self.tau_, self.chosen_ = 0.01 if self.tau is None else float(self.tau), {}
-        if self.tau is None and task.X_val is not None:
+        self.tau_, self.chosen_ = 0.01 if isinstance(self.tau, str) else float(self.tau), {}
+        if isinstance(self.tau, str) and task.X_val is not None:
             F = backend.unit_rows(task.X_val)
             self.tau_ = choose(TAUS, lambda t: F @ directions(t).T, task.y_val, self.history_, by_accuracy=True)
             self.chosen_ = {"tau": "validation"}

@@ -1,15 +1,19 @@
 """TIMO: images weigh the prompts of their class, and prompts join the images in GDA."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.class_prompts import weighted
-from .._core.parameters import FLAG, nothing, number, with_parameters
+from .._core.parameters import AUTO, nothing, number, with_parameters
 from .._core.task import Task
 from ._held_out import choose
 from .gda import GDA, Gaussians
 
+GAMMA = 50.0
+"""γ where none is chosen."""
 GAMMAS = tuple(range(5, 101, 5))
 """Values of γ to choose from."""
 
@@ -27,14 +31,13 @@ class TIMO(GDA):
 
     Parameters
     ----------
-    gamma : float
-        γ, how much the images influence the weights of prompts; 0 is the plain mean.
-    beta : int, optional
-        β, by default all P.
-    search : bool
-        TIMO-S: choose γ from 5, 10, … 100 by the names alone, then β from 0, 1, 2, 4, … P together with α, on the
-        validation data. Without them, γ and β stay as given.
-    alpha, logit_scale
+    gamma : "auto" or float
+        γ, how much the images influence the weights of prompts; 0 is the plain mean. "auto" chooses it from 5, 10, …
+        100 by the names alone, on the validation data; without them it is 50.
+    beta : "auto" or int, optional
+        β, by default all P. "auto" chooses it from 0, 1, 2, 4, … P together with α, on the validation data. With both
+        "auto" it is TIMO-S.
+    image_weight, logit_scale
         As in `GDA`.
 
     Attributes
@@ -67,13 +70,18 @@ class TIMO(GDA):
 
     memory = None  # type: ignore[assignment]  # Its prompts are samples beside the images.
 
-    gamma: Annotated[float, number(0)] = 50.0
-    beta: Annotated[int | None, number(0, whole=True), nothing("all prompts")] = None
-    search: Annotated[bool, FLAG] = False
+    gamma: Annotated[str | float, AUTO, number(0)] = GAMMA
+    beta: Annotated[str | int | None, AUTO, number(0, whole=True), nothing("all prompts")] = None
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; `search=True` was both "auto"."""
+        known = {name: value for name, value in super().translated(given).items() if name != "search"}
+        return {**known, "gamma": "auto", "beta": "auto"} if given.get("search") else known
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
-        self.gamma_, self.beta_ = float(self.gamma), 0
+        self.gamma_, self.beta_ = GAMMA if isinstance(self.gamma, str) else float(self.gamma), 0
         if task.text is None:
             super()._fit_task(task)
             return
@@ -81,13 +89,16 @@ class TIMO(GDA):
         prompts = task.text[None, :, :] if task.prompts is None else task.prompts
         sums = backend.sum_by_class(F, task.y, task.n_classes)
         cosines = xp.sum(prompts * backend.unit_rows(sums)[None, :, :], axis=2)
-        betas = [prompts.shape[0] if self.beta is None else min(int(self.beta), prompts.shape[0])]
-        if self.search and task.X_val is None:
-            self.history_.note("no validation data: γ and β stay as given")
-        elif self.search:
+        P = prompts.shape[0]
+        betas = [min(self.beta, P) if isinstance(self.beta, int | np.integer) else P]
+        chosen = [name for name in ("gamma", "beta") if isinstance(getattr(self, name), str)]
+        if chosen and task.X_val is None:
+            self.history_.note(f"no validation data: γ={self.gamma_:g} and β={betas[0]}, nothing searched")
+            chosen = []
+        if "gamma" in chosen:
             self.gamma_ = self._best_gamma(task, prompts, cosines)
-            betas = [0, *(2**j for j in range(prompts.shape[0].bit_length()))]
-            betas = sorted({min(beta, prompts.shape[0]) for beta in [*betas, prompts.shape[0]]})
+        if "beta" in chosen:
+            betas = sorted({0, P, *(2**j for j in range(P.bit_length()) if 2**j <= P)})
         self.text_ = weighted(prompts, cosines, self.gamma_)
         self.coef_ = float(self.logit_scale) * self.text_
         candidates = []
@@ -99,8 +110,7 @@ class TIMO(GDA):
             own = self._own_names_left_out(task, F, sums, prompts)
             names[backend.arange(F, F.shape[0]), task.y] = float(self.logit_scale) * backend.row_dots(F, own)
         self.beta_ = betas[self._weigh(task, candidates, names)]
-        if self.search and task.X_val is not None:
-            self.chosen_ = {**(self.chosen_ or {}), "gamma": "validation", "beta": "validation"}
+        self.chosen_ = {**(self.chosen_ or {}), **dict.fromkeys(chosen, "validation")}
 
     def _best_gamma(self, task: Task, prompts: Array, cosines: Array) -> float:
         held, scale = backend.unit_rows(task.X_val), float(self.logit_scale)

@@ -2,9 +2,11 @@
 
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import FLAG, number, pair, with_parameters
+from .._core.parameters import AUTO, number, pair, with_parameters
 from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from ._cache import best_of, cache_logits, count_hits, grid
@@ -25,15 +27,22 @@ class CacheClassifier(TextBased):
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
     normalize = True
 
-    alpha: Annotated[float, number(0)] = 1.0
+    cache_weight: Annotated[float, number(0)] = 1.0
     beta: Annotated[float, number(0)] = 1.0
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; `cache_weight` was `alpha`."""
+        return {"cache_weight" if name == "alpha" else name: value for name, value in given.items()}
 
     def _fill_cache(self, task: Task) -> None:
         """Keep the unit examples as keys, the mean of an image's views where it has several."""
         self._set_text(task)
         self.keys_ = backend.copy(backend.unit_rows(task.X))
         self.values_ = backend.copy(task.y)
-        self.alpha_, self.beta_ = float(self.alpha), float(self.beta)
+        self.alpha_, self.beta_ = (
+            1.0 if isinstance(value, str) else float(value) for value in (self.cache_weight, self.beta)
+        )
 
     def _search(self, X: Array, y: Array, alphas: Any, betas: Any, *, leave_one_out: bool = False) -> None:
         """Set α and β to the best pair for images `X`. With `leave_one_out` they are the examples, without own keys."""
@@ -48,8 +57,9 @@ class CacheClassifier(TextBased):
         self.history_.note(
             f"searched {hits.size} pairs on {data}: α={self.alpha_:g}, β={self.beta_:g}, {right:.1%} right"
         )
+        searched = [name for name, values in (("alpha", alphas), ("beta", betas)) if len(values) > 1]
         decided = "leave-one-out" if leave_one_out else "validation"
-        self.chosen_ = {**(self.chosen_ or {}), "alpha": decided, "beta": decided}
+        self.chosen_ = {**(self.chosen_ or {}), **dict.fromkeys(searched, decided)}
 
     def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
         super()._restore(arrays, scalars, classes)
@@ -76,11 +86,10 @@ class TipAdapter(CacheClassifier):
 
     Parameters
     ----------
-    alpha, beta : float
-        Weight and sharpness of the cache; not used where they are searched.
-    search : bool
-        Choose α and β on a grid: on the validation data or, without them, on the support with each image's own key
-        left out. If some class has a single example, there is nothing to leave out, and `alpha` and `beta` are used.
+    cache_weight, beta : "auto" or float
+        α and β, weight and sharpness of the cache. "auto" is chosen on a grid: on the validation data or, without them,
+        on the support with each image's own key left out. If some class has a single example, there is nothing to leave
+        out, and it is 1.
     grid_top : (float, float)
         Where the grids of α and of β end; they begin at 0.1.
     grid_steps : (int, int)
@@ -107,22 +116,35 @@ class TipAdapter(CacheClassifier):
     array(['cat'], dtype='<U3')
     """
 
-    search: Annotated[bool, FLAG] = False
+    cache_weight: Annotated[str | float, AUTO, number(0)] = 1.0  # type: ignore[assignment]
+    beta: Annotated[str | float, AUTO, number(0)] = 1.0  # type: ignore[assignment]
     grid_top: Annotated[tuple[float, float], pair((GRID_START, GRID_START), whole=False)] = (50.0, 50.0)
     grid_steps: Annotated[tuple[int, int], pair((1, 1))] = (200, 200)
+
+    @classmethod
+    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """As in every method; `search=True` was both "auto"."""
+        known = {name: value for name, value in super().translated(given).items() if name != "search"}
+        return {**known, "cache_weight": "auto", "beta": "auto"} if given.get("search") else known
 
     def _fit_task(self, task: Task) -> None:
         self._fill_cache(task)
         self.chosen_ = {}
-        if not self.search:
+        given = (self.cache_weight, self.beta)
+        if not any(isinstance(value, str) for value in given):
             return
-        alphas, betas = (grid(GRID_START, *end) for end in zip(self.grid_top, self.grid_steps, strict=True))
+        alphas, betas = (
+            grid(GRID_START, top, steps) if isinstance(value, str) else np.array([value])
+            for value, top, steps in zip(given, self.grid_top, self.grid_steps, strict=True)
+        )
         if task.X_val is not None:
             self._search(task.X_val, task.y_val, alphas, betas)
         elif task.fewest_shots >= 2:
             self._search(task.X, task.y, alphas, betas, leave_one_out=True)
         else:
-            self.history_.note("no validation data and a class with a single example: α and β stay as given")
+            self.history_.note(
+                f"no validation data and a class with a single example: α={self.alpha_:g} and β={self.beta_:g}"
+            )
 
     def _count_parameters(self) -> int:
         return 0

@@ -20,8 +20,8 @@ class TipAdapterF(TorchTrained, CacheClassifier):
 
     Parameters
     ----------
-    alpha, beta : float
-        Weight and sharpness of the cache, fixed in training.
+    cache_weight, beta : float
+        α and β, weight and sharpness of the cache, fixed in training.
     epochs, batch_size, learning_rate, weight_decay
         Training. With views, X of shape (N, V, D), each epoch sees another view of every image; the keys begin at the
         mean of the views.

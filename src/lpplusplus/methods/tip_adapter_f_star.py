@@ -19,12 +19,12 @@ class TipAdapterFStar(TipAdapterF):
 
     The keys are trained once for each α of 1 … 10, every time from the same start, and the best on the validation data
     are kept. Then α and β are searched for those keys, on a grid from the values used in training up to 50. Without
-    validation data there is nothing to search on: it is Tip-Adapter-F at `alpha` and `beta`.
+    validation data there is nothing to search on: it is Tip-Adapter-F at `cache_weight` and `beta`.
 
     Parameters
     ----------
-    alpha, beta, epochs, batch_size, learning_rate, weight_decay, logit_scale, device, progress, random_state
-        As in `TipAdapterF`. `alpha` is used only without validation data; `beta` is where the grid of β begins.
+    cache_weight, beta, epochs, batch_size, learning_rate, weight_decay, logit_scale, device, progress, random_state
+        As in `TipAdapterF`. `cache_weight` is used only without validation data; `beta` is where the grid of β begins.
     grid_top : (float, float)
         Where the grids of α and of β end.
     grid_steps : (int, int)

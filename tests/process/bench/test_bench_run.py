@@ -265,8 +265,8 @@ def test_classes_that_are_out_of_the_question_do_not_hide_the_others():
     support = Embeddings(X[:, None], y, classes=names, names=names, text=T, positions=np.arange(640))
     data = EmbeddedDataset({"train": support, "test": Embeddings(test[:, None], labels, classes=some)}, columns=columns)
     draw = draw_task("a", y, shots=16, seed=1, n_test=1, validation="none")
-    row = cells.run_cell(Cell("a", "b", "tip", 16, 1, "TipAdapter", {"alpha": 500.0, "beta": 5.5}), data, draw)
-    model = lpplusplus.TipAdapter(alpha=500.0, beta=5.5).fit(X, y, text=T)
+    row = cells.run_cell(Cell("a", "b", "tip", 16, 1, "TipAdapter", {"cache_weight": 500.0, "beta": 5.5}), data, draw)
+    model = lpplusplus.TipAdapter(cache_weight=500.0, beta=5.5).fit(X, y, text=T)
     assert row.accuracy == pytest.approx((model.decision_function(test)[:, columns].argmax(1) == labels).mean())
 
 

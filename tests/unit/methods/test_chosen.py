@@ -10,7 +10,7 @@ from tasks import small_task
 
 X, Y, T = small_task(4, 9, 16, seed=3)
 TRAINED_THROUGH_THE_ENCODER = ("CoOp", "PLOT", "KgCoOp", "ProGrad")
-SEARCHED = {"TipAdapter": {"search": True}, "TIMO": {"search": True}}
+SEARCHED = {"TipAdapter": {"cache_weight": "auto", "beta": "auto"}, "TIMO": {"gamma": "auto", "beta": "auto"}}
 SHORT = {"CrossModalProbe": {"iterations": 200}, "ClipAdapter": {"epochs": 5}, "TipAdapterFStar": {"epochs": 3}}
 METHODS = [
     pytest.param(name, marks=pytest.mark.with_torch if getattr(method(name), "needs_torch", False) else ())
@@ -41,10 +41,13 @@ def test_a_method_that_names_no_validation_data_does_not_use_them(name):
     [
         (lpplusplus.ZeroShot(), {}),
         (lpplusplus.GDA(), {"alpha": "validation"}),
-        (lpplusplus.GDA(alpha=1.0), {}),
-        (lpplusplus.TIMO(search=True), {"alpha": "validation", "gamma": "validation", "beta": "validation"}),
+        (lpplusplus.GDA(image_weight=1.0), {}),
+        (
+            lpplusplus.TIMO(gamma="auto", beta="auto"),
+            {"alpha": "validation", "gamma": "validation", "beta": "validation"},
+        ),
         (lpplusplus.TipAdapter(), {}),
-        (lpplusplus.TipAdapter(search=True), {"alpha": "validation", "beta": "validation"}),
+        (lpplusplus.TipAdapter(cache_weight="auto", beta="auto"), {"alpha": "validation", "beta": "validation"}),
         (lpplusplus.SSText(), {"tau": "validation"}),
         (lpplusplus.LinearProbe(), {"C": "validation"}),
         (lpplusplus.LinearProbe(C=1.0), {}),
@@ -60,7 +63,7 @@ def test_what_was_chosen_is_named(model, chosen):
 
 def test_without_validation_data_the_support_decides():
     assert lpplusplus.GDA().fit(X, Y, text=T).chosen_ == {"alpha": "leave-one-out"}
-    assert lpplusplus.TipAdapter(search=True).fit(X, Y, text=T).chosen_["beta"] == "leave-one-out"
+    assert lpplusplus.TipAdapter(cache_weight="auto", beta="auto").fit(X, Y, text=T).chosen_["beta"] == "leave-one-out"
     assert LPPlusPlus().fit(X, Y, text=T).chosen_ == {"update": "cross-validation"}
 
 
@@ -75,3 +78,35 @@ def test_a_refit_does_not_keep_what_the_last_one_chose():
     model = Silent().fit(X, Y, text=T)
     model.silent = True
     assert model.fit(X, Y, text=T).chosen_ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("LinearProbe", {"C": "search"}, {"C": "auto"}),
+        ("GDA", {"alpha": None}, {"image_weight": "auto"}),
+        ("GDA", {"alpha": 0.5}, {"image_weight": 0.5}),
+        ("TIMO", {"search": True, "alpha": None}, {"gamma": "auto", "beta": "auto", "image_weight": "auto"}),
+        ("TIMO", {"search": False}, {"gamma": 50.0, "beta": None}),
+        ("TipAdapter", {"search": True, "alpha": 2.0}, {"cache_weight": "auto", "beta": "auto"}),
+        ("TipAdapter", {"search": False, "alpha": 2.0}, {"cache_weight": 2.0, "beta": 1.0}),
+        ("TipAdapterF", {"alpha": 2.0}, {"cache_weight": 2.0}),
+        ("TipAdapterFStar", {"alpha": 2.0}, {"cache_weight": 2.0}),
+        ("SSText", {"tau": None}, {"tau": "auto"}),
+    ],
+)
+def test_keywords_of_earlier_versions_are_translated(name, old, new):
+    kind = method(name)
+    with pytest.warns(FutureWarning, match="earlier version"):
+        called = kind(**old)
+    with pytest.warns(FutureWarning, match="earlier version"):
+        changed = kind().set_params(**old)
+    for model in (called, changed, kind._with_parameters(old)):  # A file opens without a warning.
+        assert {key: getattr(model, key) for key in new} == new
+
+
+def test_one_of_two_weights_can_be_chosen():
+    model = lpplusplus.TipAdapter(cache_weight="auto", beta=3.0).fit(X, Y, text=T, X_val=X, y_val=Y)
+    assert (model.beta_, model.chosen_) == (3.0, {"alpha": "validation"})
+    model = lpplusplus.TIMO(gamma="auto").fit(X, Y, text=T, X_val=X, y_val=Y)
+    assert model.chosen_ == {"alpha": "validation", "gamma": "validation"}

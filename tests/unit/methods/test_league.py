@@ -47,7 +47,7 @@ def test_gda_is_the_published_formula(task):
     F, y, T, *_, X, _ = task
     W, b = published_gda(F, y, 6)
     expected = 100 * X @ T.T + 0.3 * (X @ W.T + b)
-    assert np.allclose(GDA(alpha=0.3).fit(3 * F, y, text=T).decision_function(X), expected, atol=1e-8)
+    assert np.allclose(GDA(image_weight=0.3).fit(3 * F, y, text=T).decision_function(X), expected, atol=1e-8)
 
 
 def test_gda_is_linear_discriminant_analysis_with_that_covariance(task):
@@ -64,7 +64,7 @@ def test_gda_is_linear_discriminant_analysis_with_that_covariance(task):
     scatter = centred.T @ centred
     covariance = (scatter + np.trace(scatter) / (N - 1) * np.eye(D)) / D
     other = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=Ridge(), priors=np.full(6, 1 / 6)).fit(F, y)
-    model = GDA(alpha=1.0, logit_scale=1e-30).fit(F, y, text=F[:6])
+    model = GDA(image_weight=1.0, logit_scale=1e-30).fit(F, y, text=F[:6])
     assert np.allclose(softmax(model.decision_function(X), axis=1), other.predict_proba(X), atol=1e-7)
 
 
@@ -99,7 +99,7 @@ def test_samples_that_follow_the_images_stay_and_lonely_images_are_not_left_out(
 
 def test_gda_chooses_alpha_by_validation_accuracy_or_by_left_out_loss(task):
     F, y, T, F_val, y_val, *_ = task
-    fits = {alpha: GDA(alpha=alpha).fit(F, y, text=T) for alpha in ALPHAS}
+    fits = {alpha: GDA(image_weight=alpha).fit(F, y, text=T) for alpha in ALPHAS}
 
     def at_best_scale(z, labels):
         scales = [2.0**-j for j in range(-1, 9)]
@@ -117,7 +117,7 @@ def test_gda_chooses_alpha_by_validation_accuracy_or_by_left_out_loss(task):
         scores = []
         for i in range(len(F)):
             others = np.arange(len(F)) != i
-            model = GDA(alpha=alpha).fit(F[others], y[others], text=T, classes=range(6))
+            model = GDA(image_weight=alpha).fit(F[others], y[others], text=T, classes=range(6))
             scores.append(model.decision_function(F[i : i + 1])[0])
         return at_best_scale(np.array(scores), y)
 
@@ -144,7 +144,7 @@ def test_gda_at_one_shot_is_the_nearest_mean_with_both_parts_spread_alike(task):
 def test_a_class_without_images_has_the_mean_of_the_others(task):
     F, y, T, *_, X, _ = task
     some = y != 5
-    model = GDA(alpha=0.1).fit(F[some], y[some], text=T, classes=range(6))
+    model = GDA(image_weight=0.1).fit(F[some], y[some], text=T, classes=range(6))
     means = np.stack([F[y == k].mean(axis=0) for k in range(5)])
     centred = F[some] - means[y[some]]
     S = centred.T @ centred
@@ -174,7 +174,7 @@ def test_timo_by_hand(task):
     F, y, T, *_, X, _ = task
     text = T + 0.5 * wide(6, 7, F.shape[1])
     prompts = text / np.linalg.norm(text, axis=2, keepdims=True)
-    model = TIMO(gamma=20, beta=3, alpha=0.2).fit(F, y, text=text)
+    model = TIMO(gamma=20, beta=3, image_weight=0.2).fit(F, y, text=text)
     names, samples, classes = [], [], []
     for k in range(6):
         image = F[y == k].mean(axis=0)
@@ -187,7 +187,7 @@ def test_timo_by_hand(task):
     W, b = published_gda(np.concatenate([F, samples]), np.concatenate([y, classes]), 6)
     assert np.allclose(model.text_, names)
     assert np.allclose(model.decision_function(X), 100 * X @ np.array(names).T + 0.2 * (X @ W.T + b), atol=1e-7)
-    plain = TIMO(gamma=0, beta=0, alpha=0.2).fit(F, y, text=text)
+    plain = TIMO(gamma=0, beta=0, image_weight=0.2).fit(F, y, text=text)
     mean = prompts.mean(axis=0)
     assert np.allclose(plain.text_, mean / np.linalg.norm(mean, axis=1, keepdims=True))
 
@@ -203,7 +203,7 @@ def test_timo_left_out_names_do_not_know_the_image(task):
     own = model._own_names_left_out(checked, F, sums, checked.prompts)
     for i in (0, 5, len(F) - 1):
         others = np.arange(len(F)) != i
-        assert np.allclose(own[i], TIMO(alpha=0).fit(F[others], y[others], text=text).text_[y[i]])
+        assert np.allclose(own[i], TIMO(image_weight=0).fit(F[others], y[others], text=text).text_[y[i]])
     first = np.unique(y, return_index=True)[1]
     lonely = replace(checked, X=F[first], y=np.arange(6))
     assert np.allclose(model._own_names_left_out(lonely, F[first], F[first], checked.prompts), checked.text)
@@ -212,14 +212,14 @@ def test_timo_left_out_names_do_not_know_the_image(task):
 def test_timo_s_searches_on_validation_data(task):
     F, y, T, F_val, y_val, *_ = task
     text = T + wide(6, 5, F.shape[1])
-    model = TIMO(search=True).fit(F, y, text=text, X_val=F_val, y_val=y_val)
+    model = TIMO(gamma="auto", beta="auto").fit(F, y, text=text, X_val=F_val, y_val=y_val)
     given = [TIMO(gamma=model.gamma_, beta=beta).fit(F, y, text=text, X_val=F_val, y_val=y_val) for beta in range(6)]
     tried = {beta: given[beta].score(F_val, y_val) for beta in (0, 1, 2, 4, 5)}
     assert model.beta_ in tried
     assert model.score(F_val, y_val) == max(tried.values())
-    alone = TIMO(search=True).fit(F, y, text=text)
+    alone = TIMO(gamma="auto", beta="auto").fit(F, y, text=text)
     assert (alone.gamma_, alone.beta_) == (50.0, 5)
-    assert "stay as given" in alone.history_.notes[0]
+    assert "nothing searched" in alone.history_.notes[0]
 
 
 def test_classes_may_have_different_numbers_of_prompts(task):
@@ -227,7 +227,7 @@ def test_classes_may_have_different_numbers_of_prompts(task):
     F, y, T, *_, X, _ = task
     prompts = T + 0.5 * wide(6, 3, F.shape[1])
     text = [prompts[: 1 + k % 3, k] for k in range(6)]
-    model = TIMO(alpha=0.1).fit(F, y, text=text)
+    model = TIMO(image_weight=0.1).fit(F, y, text=text)
     assert np.allclose(model.text_[0], prompts[0, 0] / np.linalg.norm(prompts[0, 0]))
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in text]
     images = [F[y == k].mean(axis=0) for k in range(6)]

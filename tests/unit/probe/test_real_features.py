@@ -103,7 +103,7 @@ def test_the_shortest_steps_of_a_long_walk_are_not_needed(rn50, shots, monkeypat
 def test_methods_that_know_the_names_lead_at_one_shot(encoder):
     """As the page of methods says: LP++ leads, the searched caches are near it, the probe is far below."""
     data = whurs19.load(encoder)
-    models = (ZeroShot(), LinearProbe(), TipAdapter(search=True), LPPlusPlus(recipe="paper"))
+    models = (ZeroShot(), LinearProbe(), TipAdapter(cache_weight="auto", beta="auto"), LPPlusPlus(recipe="paper"))
     zero_shot, probe, tip, paper = (mean(data, 1, model, validation=True) for model in models)
     default = mean(data, 1, LPPlusPlus())
     assert min(paper, default) > tip > probe + 5

@@ -42,7 +42,7 @@ ALL = {
     "probe": LinearProbe(),
     "probe, coop": LinearProbe(flavour="coop"),
     "tip": TipAdapter(),
-    "tip, searched": TipAdapter(search=True, grid_steps=(20, 20)),
+    "tip, searched": TipAdapter(cache_weight="auto", beta="auto", grid_steps=(20, 20)),
     "tip-f": TipAdapterF(epochs=4),
     "tip-f*": TipAdapterFStar(epochs=2, grid_steps=(20, 20)),
     "adapter": ClipAdapter(epochs=5),
@@ -51,7 +51,7 @@ ALL = {
     "clap": CLAP(epochs=5),
     "gda": GDA(),
     "timo": TIMO(),
-    "timo-s": TIMO(search=True),
+    "timo-s": TIMO(gamma="auto", beta="auto"),
     "ss-text": SSText(),
     "cross-modal": CrossModalProbe(iterations=20),
     "lp++": LPPlusPlus(),
@@ -117,7 +117,7 @@ def test_fit_predict_save_load(name, validation, task, tmp_path):
     [
         (ZeroShot(), 0),
         (LinearProbe(), 6 * (32 + 1)),
-        (TipAdapter(search=True, grid_steps=(5, 5)), 0),
+        (TipAdapter(cache_weight="auto", beta="auto", grid_steps=(5, 5)), 0),
         (TipAdapterF(epochs=1), 24 * 32),
         (TipAdapterFStar(epochs=1, grid_steps=(5, 5)), 24 * 32),
         (ClipAdapter(epochs=1), 2 * 32 * 8),
@@ -329,14 +329,14 @@ def test_what_zero_shot_without_examples_refuses(data, message):
 @pytest.mark.parametrize(
     "model",
     [
-        TipAdapter(alpha=0),
-        TipAdapterF(alpha=0),
+        TipAdapter(cache_weight=0),
+        TipAdapterF(cache_weight=0),
         ClipAdapter(ratio=0),
         ClipAdapter(flavour="lpp", ratio=0),
         LinearAdapter(epochs=0),
         CLAP(epochs=0),
-        GDA(alpha=0),
-        TIMO(alpha=0),
+        GDA(image_weight=0),
+        TIMO(image_weight=0),
         SSText(tau=1e12),
         CrossModalProbe(iterations=0),
     ],
@@ -359,7 +359,7 @@ def test_at_epoch_0_the_trained_versions_are_tip_adapter(trained, task):
 
 def test_tip_adapter_by_hand(task):
     F, y, T, *_, F_test, _ = task
-    model = TipAdapter(alpha=2.5, beta=4.0).fit(F, y, text=T)
+    model = TipAdapter(cache_weight=2.5, beta=4.0).fit(F, y, text=T)
     expected = 100 * F_test @ T.T + 2.5 * np.exp(-4.0 * (1 - F_test @ F.T)) @ np.eye(6)[y]
     assert np.allclose(model.decision_function(F_test), expected, atol=1e-10)
 
@@ -571,7 +571,9 @@ def test_fstar_trains_each_candidate_from_its_own_copy(task):
     F, y, T, F_val, y_val, *_ = task
     data = {"text": T, "X_val": F_val, "y_val": y_val}
     star = TipAdapterFStar(epochs=5, learning_rate=0.02).fit(F, y, **data)
-    alone = {alpha: TipAdapterF(epochs=5, learning_rate=0.02, alpha=alpha).fit(F, y, **data) for alpha in range(1, 11)}
+    alone = {
+        alpha: TipAdapterF(epochs=5, learning_rate=0.02, cache_weight=alpha).fit(F, y, **data) for alpha in range(1, 11)
+    }
     best = max(alone, key=lambda alpha: max(alone[alpha].history_["validation_accuracy"]))
     assert star.alpha_start_ == best
     assert np.array_equal(star.keys_, alone[best].keys_)
@@ -581,13 +583,13 @@ def test_fstar_trains_each_candidate_from_its_own_copy(task):
 def test_leaving_one_out_without_validation(task):
     """The support is searched with every image's own key removed."""
     F, y, T, *_ = task
-    model = TipAdapter(search=True, grid_steps=(10, 10)).fit(F, y, text=T)
+    model = TipAdapter(cache_weight="auto", beta="auto", grid_steps=(10, 10)).fit(F, y, text=T)
     cosines = F @ F.T
     np.fill_diagonal(cosines, -np.inf)
     grid = [0.1 + i * 49.9 / 10 for i in range(10)]
     _, best = double_loop(100 * F @ T.T, cosines, y, y, grid, grid)
     assert (model.alpha_, model.beta_) == pytest.approx(best[1:])
-    lonely = TipAdapter(search=True).fit(F[y.argsort()][::4], np.arange(6), text=T)
+    lonely = TipAdapter(cache_weight="auto", beta="auto").fit(F[y.argsort()][::4], np.arange(6), text=T)
     assert (lonely.alpha_, lonely.beta_) == (1, 1)
     assert "stay as given" in lonely.history_.notes[-1]
 
