@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -358,22 +356,6 @@ def test_no_such_folder(tmp_path):
         atomic_write(tmp_path / "nowhere" / "model.lpp"),
     ):
         pass
-
-
-def test_killed_while_saving(tmp_path):
-    """kill -9 at the worst moment: the old file is whole."""
-    path = tmp_path / "model.lpp"
-    path.write_text("old")
-    script = (
-        "import os, sys\nfrom lpplusplus._core.model_file import atomic_write, is_classifier\n"
-        "with atomic_write(sys.argv[1]) as file:\n"
-        "    file.write(b'x' * 10**6)\n    file.flush()\n    os.kill(os.getpid(), 9)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == -9
-    assert path.read_text() == "old"
-    if file := _nameless(tmp_path):
-        file.close()
-        assert list(tmp_path.iterdir()) == [path], "half a file is left"
 
 
 def test_a_class_that_load_does_not_know_is_not_saved(task, tmp_path):

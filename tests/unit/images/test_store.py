@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -462,19 +460,6 @@ def test_paths_with_odd_bytes_are_embedded(tmp_path, small):
     toy_image().save(tmp_path / name)
     done = embed(from_list([tmp_path / name]), ToyEncoder(), store=tmp_path / "store")
     assert FeatureStore(tmp_path / "store").load().paths == done.paths == [(tmp_path / name).as_posix()]
-
-
-def test_reading_features_needs_no_pillow(made):
-    """Who has features, not images, need not install what decodes them."""
-    code = (
-        "import sys\n"
-        "from lpplusplus.images.sources import read_arrays, sample_shots\n"
-        "from lpplusplus.images.store import FeatureStore\n"
-        f"rows = len(FeatureStore({str(made[2])!r}).load().X)\n"
-        "print(rows, [name for name in ('PIL', 'torch', 'sklearn') if name in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.strip() == "14 []"
 
 
 @pytest.mark.parametrize("shape", [[0, 2**40, 2**40], [0] + [1] * 70])

@@ -1,9 +1,5 @@
 """The estimator as its users meet it."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.special
@@ -405,53 +401,6 @@ def test_coming_back_from_a_clone(task):
     probe = LPPlusPlus(solver=BlockMM(cycle=[3, 1]), updates=20)
     assert sklearn.clone(probe).fit(F, y, text=T).n_updates_ > 0
     assert probe.solver.cycle == [3, 1]
-
-
-CONCURRENT_FITS = """
-import sys, threading
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
-from threadpoolctl import threadpool_info
-from lpplusplus._core.threads import single_threaded_blas
-
-def allowed():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-
-before, leave = allowed(), threading.Event()
-
-def first():
-    with single_threaded_blas():
-        inside.set()
-        leave.wait()
-
-def last():
-    with single_threaded_blas():
-        return allowed()
-
-for _ in range(3):  # Whoever comes first leaves first, and the second restores what the first has set.
-    inside = threading.Event()
-    leave.clear()
-    with ThreadPoolExecutor(2) as pool:
-        one = pool.submit(first)
-        inside.wait()
-        with single_threaded_blas():
-            leave.set()
-            one.result()
-            assert allowed() == [1] * len(before), allowed()
-    assert allowed() == before, (allowed(), before)
-    pool = ThreadPoolExecutor(1)  # And a thread that lives on does not keep others from setting the limit.
-    assert pool.submit(last).result() == [1] * len(before)
-    with single_threaded_blas():
-        assert allowed() == [1] * len(before), allowed()
-    assert allowed() == before, (allowed(), before)
-print(before)
-"""
-
-
-def test_fits_side_by_side_leave_blas_as_it_was():
-    """In a process of its own: this one has its BLAS limited."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    subprocess.run([sys.executable, "-c", CONCURRENT_FITS], env=environment, check=True)
 
 
 # Many tasks ---------------------------------------------------------------------------------------------------------

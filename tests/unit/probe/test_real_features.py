@@ -1,15 +1,9 @@
 """Real CLIP features: the accuracies expected of WHU-RS19, mean of seeds 1 … 10."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import whurs19
-from helpers import shared_data
 from lpplusplus import LinearProbe, LPPlusPlus, TipAdapter, TipAdapterF, ZeroShot
 
 SEEDS, HUNDRED = range(1, 11), range(1, 101)
@@ -118,13 +112,3 @@ def test_tip_adapter_f_gains_by_many_more_epochs_or_a_larger_alpha(rn50, torch):
         for parameters in ({"epochs": 20}, {"epochs": 100}, {"epochs": 400}, {"alpha": 5.0})
     )
     assert min(four_hundred, large) > max(published, hundred) + 5
-
-
-def test_the_figures_of_the_flow_can_be_drawn(tmp_path):
-    root = shared_data("whurs19/clip_rn50.npz").parents[1]
-    pytest.importorskip("matplotlib", reason="figures need matplotlib")
-    script = Path(__file__).parents[3] / "docs" / "figures" / "flow.py"
-    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=False,
-                          env={**os.environ, "LPP_DATA": str(root)})  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in script.parent.glob("flow_*.png")}
