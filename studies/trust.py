@@ -68,9 +68,9 @@ def tasks(root: Path | None, stores: list[Path]) -> dict[str, Data]:
     for store in stores:
         from lpplusplus.encoders import open_encoder
         from lpplusplus.encoders.class_text import DEFAULT_TEMPLATE
-        from lpplusplus.images.opening import class_text, embed_source
+        from lpplusplus.images.opening import class_text, embed_source, open_source
 
-        images = embed_source(store, lambda: open_encoder("embedded"), training=True)
+        images = embed_source(open_source(store), lambda: open_encoder("embedded"))
         text = class_text(images, lambda: open_encoder("embedded"), (DEFAULT_TEMPLATE,))
         place = {label: k for k, label in enumerate(images.classes)}
         y = np.array([place[label] for label in images.labels])

@@ -157,12 +157,14 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..images.classifier import ImageClassifier
     from ..images.errors import SourceError
-    from ..images.opening import embed_source
-    from ..images.sources.shots import sample_half
+    from ..images.opening import check_no_class_lost, embed_source, open_source, select
+    from ..images.sources.image_set import sample_half
 
     spec = encoder or DEFAULT_ENCODER
     with bar("Embedding") as progress:
-        found = embed_source(photos, lambda: open_encoder(spec), training=True, on_error="skip", progress=progress)
+        opened = select(open_source(photos, part="train"), training=True)
+        found = embed_source(opened, lambda: open_encoder(spec), on_error="skip", progress=progress)
+        check_no_class_lost(opened, found)
     tell_skipped(found.skipped)
     assert found.labels is not None
     labels, counts = np.unique(found.labels, return_counts=True)

@@ -91,7 +91,7 @@ def _embedded(source: Path, unlabelled: Path | None, encoder: str | None, on_err
     import numpy as np
 
     from ..encoders import DEFAULT_ENCODER, open_encoder
-    from ..images.opening import embed_source
+    from ..images.opening import embed_source, open_source
     from ..images.training_data import stacked
 
     @cache
@@ -99,9 +99,11 @@ def _embedded(source: Path, unlabelled: Path | None, encoder: str | None, on_err
         return open_encoder(encoder or DEFAULT_ENCODER)
 
     with bar("Embedding") as progress:
-        found = embed_source(source, opened, part="train", on_error=on_error.value, progress=progress)
+        photos = open_source(source, allow_empty=True, part="train")
+        found = embed_source(photos, opened, on_error=on_error.value, progress=progress)
         if unlabelled is None:
             return found
-        more = embed_source(unlabelled, opened, required_origin=found.origin, owner=str(source), labels=False,
-                            on_error=on_error.value, progress=progress)  # fmt: skip
+        photos = open_source(unlabelled, labels=False, allow_empty=True, part="test")
+        more = embed_source(photos, opened, required_origin=found.origin, owner=found.source, on_error=on_error.value,
+                            progress=progress)  # fmt: skip
     return stacked([found, replace(more, labels=np.full(len(more), ""))])

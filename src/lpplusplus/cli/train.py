@@ -142,8 +142,8 @@ def train(
                 names=classes, val=val, allow_network=allow_network)  # fmt: skip
         return
     from ..images.classifier import ImageClassifier
-    from ..images.opening import holds_embeddings
-    from ..images.sources import open_images
+    from ..images.opening import open_source
+    from ..images.sources import ImageSet
     from ..images.sources.class_names import read_class_names
 
     clf = ImageClassifier(
@@ -155,8 +155,8 @@ def train(
         allow_network=allow_network,
     )
     names = None if classes is None else read_class_names(classes)
-    images = source if holds_embeddings(source) else open_images(source, allow_empty=allow_empty, part="train")
-    to_tell = "" if names is not None or as_json or isinstance(images, Path) else _tell_names(images)
+    images = open_source(source, allow_empty=allow_empty, part="train")
+    to_tell = "" if names is not None or as_json or not isinstance(images, ImageSet) else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,

@@ -23,8 +23,7 @@ from ..images.parquet.tables import EMBEDDING, LABEL, labels_of
 from ..images.sources import ImageSet, open_images
 from ..images.sources.class_names import check_label
 from ..images.sources.folders import EXTENSIONS, Tree, from_tree
-from ..images.sources.image_set import Item
-from ..images.sources.stored_file import StoredFile
+from ..images.sources.image_set import Item, StoredFile
 from ..images.store import ROWS_PER_SHARD
 from ..images.store.shards import list_digest
 

@@ -24,7 +24,7 @@ from .evaluation import Scores
 from .growing import Growing
 from .hold_out import Study
 from .insight import Insight, examine
-from .opening import class_text, embed_source, refuse_another, source_name
+from .opening import check_no_class_lost, class_text, embed_source, open_source, refuse_another, select
 from .saving import Saving
 from .sources.class_names import listed
 from .suggesting import Suggestion, suggestions
@@ -169,38 +169,35 @@ class ImageClassifier(Growing, Saving):
         """
         templates = check_templates(self.template)
         where = DEFAULT_ENCODER if self.encoder is None else self.encoder
+        y = y if y is None or isinstance(y, np.ndarray) else list(y)  # It may be an iterator.
+        opened = open_source(source, y, allow_empty=allow_empty, part="train")
+        opened = select(opened, names=names, shots=shots, seed=seed, training=True)
         support = embed_source(
-            source,
+            opened,
             lambda: self._open(where),
-            y=y,
-            training=True,
-            names=names,
-            allow_empty=allow_empty,
-            shots=shots,
-            seed=seed,
             views=int(self.views),
             store=store,
             on_error=self.on_error,
             progress=self.progress,
         )
+        if not allow_empty:
+            check_no_class_lost(opened, support)
         if self.encoder is None and support.origin is not None:
             where = support.origin.spec
             if where != DEFAULT_ENCODER:
-                self._named_by[where] = source_name(source)
+                self._named_by[where] = support.source
         same = (support.origin, where)
-        validation = (
-            None if val is None else self._embed_source(val, *same, owner=source_name(source), y=y_val, part="val")
-        )
+        validation = None
+        if val is not None:
+            held = open_source(val, y_val, allow_empty=True, part="val")
+            validation = self._embed_opened(held, *same, owner=support.source)
         method = LPPlusPlus() if self.method is None else self.method
         free = None
         if unlabelled is not None:
             if not isinstance(method, LPPlusPlus):
                 raise SourceError(f"{type(method).__name__} learns from labelled images only: leave out unlabelled.")
-            free = (
-                self._embed_source(unlabelled, *same, owner=source_name(source), labels=False)
-                .without({*support.digests()})
-                .rows
-            )
+            more = open_source(unlabelled, labels=False, allow_empty=True, part="test")
+            free = self._embed_opened(more, *same, owner=support.source).without({*support.digests()}).rows
         text = class_text(support, lambda: self._open(where), templates)
         self._learn(TrainingData(support, validation, text, free if free is not None and len(free) else None), method)
         self.classes_ = _as_given(self.classifier_.classes_, y)
@@ -398,7 +395,8 @@ class ImageClassifier(Growing, Saving):
             Whether labels are needed; always if `y` is given.
         """
         self._check_fitted()
-        return self._embed_source(images, self.origin_, self._where, y=y, labels=labels or y is not None)
+        opened = open_source(images, y, labels=labels or y is not None, allow_empty=True, part="test")
+        return self._embed_opened(opened, self.origin_, self._where)
 
     def open_encoder(self) -> Encoder:
         """The encoder that this classifier was trained with, opened; another model with the same name is refused."""
@@ -429,7 +427,7 @@ class ImageClassifier(Growing, Saving):
         """Its answers about labelled images, with their labels; `source` as in `evaluate`."""
         found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
         if found.labels is None:
-            raise SourceError(f"{source_name(source)} has no labels to compare with.")
+            raise SourceError(f"{found.source} has no labels to compare with.")
         known = [str(label) for label in self.classes_.tolist()]
         unknown = sorted(set(found.labels.tolist()) - set(known))
         if unknown:
@@ -453,10 +451,10 @@ class ImageClassifier(Growing, Saving):
             self._opened[where] = open_encoder(where, named_by=named_by, allow_network=self.allow_network)
         return self._opened[where]
 
-    def _embed_source(self, images: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
+    def _embed_opened(self, opened: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
         """Embeddings of more images, by the encoder that made `origin`."""
         return embed_source(
-            images,
+            opened,
             lambda: self._encoder_of(origin, where),
             required_origin=origin,
             on_error=self.on_error,

@@ -32,7 +32,7 @@ from ..encoders.pixels.preprocessing import ElongatedError
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
-from .sources.stored_file import StoredFile, content_of
+from .sources.image_set import StoredFile, content_of
 from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from .store.shards import list_digest
 
@@ -113,6 +113,7 @@ def embed(
         reused=run.reused,
         computed=run.computed,
         items=[images.items[position] for position in run.positions],
+        source=images.source,
     )
 
 

@@ -138,6 +138,8 @@ class Embeddings:
         Images that were left out, and why.
     ignored
         Number of files that are no images.
+    source
+        Where they or their images came from, for messages.
     reused, computed
         How many embeddings were there already, in a feature store or of an equal image; and how many the encoder made.
 
@@ -162,6 +164,7 @@ class Embeddings:
     reused: int = 0
     computed: int = 0
     items: Sequence[Item] = ()
+    source: str = "the embeddings"
 
     def __len__(self) -> int:
         return len(self.X)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .embeddings import Embeddings
 from .errors import SourceError
-from .opening import class_text, refuse_another, source_name
+from .opening import class_text, open_source, refuse_another, select
 from .sources.class_names import prompt_names
 from .training_data import TrainingData, all_classes, check_known, new_ones
 
@@ -42,9 +42,9 @@ class Growing:
             As in `fit`. One class is enough. `names` is for new classes; `rename` changes the others.
         """
         mine = self._training_data()
-        about = {"y": y, "names": names, "shots": shots, "seed": seed, "store": store}
-        more = self._embed_source(source, self.origin_, self._where, part="train", views=mine.support.views, **about)
-        fresh = new_ones(mine.support, more, source_name(source))
+        opened = select(open_source(source, y, allow_empty=True, part="train"), names=names, shots=shots, seed=seed)
+        more = self._embed_opened(opened, self.origin_, self._where, views=mine.support.views, store=store)
+        fresh = new_ones(mine.support, more, more.source)
         new = [label for label in more.classes if label not in mine.support.classes]
         if names is None:
             named = prompt_names(all_classes(mine.support.classes, new))

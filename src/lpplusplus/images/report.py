@@ -27,7 +27,7 @@ from .embeddings import Embeddings
 from .evaluation import Scores
 from .hold_out import BOTH, NAMES
 from .projection import colour
-from .sources.stored_file import StoredFile, content_of
+from .sources.image_set import StoredFile, content_of
 from .training_data import short
 
 if TYPE_CHECKING:

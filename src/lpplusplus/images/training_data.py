@@ -26,7 +26,7 @@ from .errors import SourceError, shown
 from .sources import open_images
 from .sources.class_names import check_label, check_names, listed
 from .sources.folders import EXTENSIONS
-from .sources.stored_file import content_of
+from .sources.image_set import content_of
 
 Method = TypeVar("Method", bound=FewShotClassifier)
 

@@ -11,7 +11,7 @@ from commands import ask, complaint
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.errors import SourceError, StoreError
-from lpplusplus.images.opening import embed_source
+from lpplusplus.images.opening import embed_source, open_source
 from lpplusplus.images.parquet import is_parquet, read_parquet, write_parquet
 from lpplusplus.images.parquet.addresses import is_address, open_place, spelled
 from lpplusplus.images.sources import from_folder
@@ -70,7 +70,11 @@ def test_a_classifier_is_trained_on_either(embedded, tmp_path):
     assert both[0].predict_proba(embedded).tobytes() == both[1].predict_proba(embedded).tobytes()
     assert both[1].evaluate(str(tmp_path / "features")).images == 12
     with pytest.raises(SourceError, match="belongs to the encoder"):
-        embed_source(tmp_path / "features", lambda: None, required_origin=embedded.origin.__class__("x", "y", "z", 24))
+        embed_source(
+            open_source(tmp_path / "features"),
+            lambda: None,
+            required_origin=embedded.origin.__class__("x", "y", "z", 24),
+        )
 
 
 def test_the_commands_read_it(tmp_path):

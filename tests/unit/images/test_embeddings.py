@@ -5,7 +5,7 @@ import pytest
 
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.embeddings import Embeddings, Origin
-from lpplusplus.images.opening import class_text, embed_source
+from lpplusplus.images.opening import class_text, embed_source, open_source
 from lpplusplus.images.sources import SourceError, from_folder
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
@@ -62,19 +62,19 @@ class TestTheDoor:
 
     def test_a_store_of_another_encoder_is_refused(self, photos, tmp_path):
         made = embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store", views=2)
-        assert (
-            embed_source(tmp_path / "store", ToyEncoder, required_origin=Origin.of(ToyEncoder())).origin == made.origin
-        )
+        opened = open_source(tmp_path / "store")
+        assert embed_source(opened, ToyEncoder, required_origin=Origin.of(ToyEncoder())).origin == made.origin
         with pytest.raises(SourceError, match=r"mine belongs to the encoder toy:3 \(toy-3-24, .*store to toy:0 \("):
-            embed_source(tmp_path / "store", ToyEncoder, required_origin=Origin.of(ToyEncoder(seed=3)), owner="mine")
+            embed_source(opened, ToyEncoder, required_origin=Origin.of(ToyEncoder(seed=3)), owner="mine")
 
     def test_images_of_another_encoder_are_refused_before_any_is_read(self, photos, tmp_path):
         encoder = ToyEncoder()
         (photos / "a/000.png").write_text("no image")
         with pytest.raises(SourceError, match=r"toy:3 \(toy-3-24, .*the encoder given now to toy:0"):
             embed_source(
-                photos, lambda: encoder, required_origin=Origin.of(ToyEncoder(seed=3)), store=tmp_path / "store"
-            )
+                open_source(photos), lambda: encoder, required_origin=Origin.of(ToyEncoder(seed=3)),
+                store=tmp_path / "store",
+            )  # fmt: skip
         assert not (tmp_path / "store").exists()
 
     def test_names_are_embedded_by_the_encoder_of_the_images(self, photos):

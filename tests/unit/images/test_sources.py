@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lpplusplus.encoders.class_text import display_name
+from lpplusplus.images.opening import open_source, select
 from lpplusplus.images.sources import SourceError, from_folder, from_list, open_images, read_arrays, sample_shots
 from lpplusplus.images.sources.class_names import prompt_names, read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
@@ -59,7 +60,7 @@ class TestFolder:
         images = from_folder(tmp_path, allow_empty=True)
         assert images.classes == ("a", "b", "c", "d")
         assert images.labels.tolist() == ["a", "b"]
-        images.check_trainable()
+        assert select(images, training=True) is images
 
     def test_nothing_there(self, tmp_path):
         with pytest.raises(SourceError, match="no class folders"):
@@ -91,7 +92,7 @@ class TestFolder:
     def test_one_class_cannot_be_trained_on(self, tmp_path):
         images = from_folder(touch(tmp_path, "cat/1.jpg"))
         with pytest.raises(SourceError, match=r"only one class \('cat'\)"):
-            images.check_trainable()
+            select(images, training=True)
 
     @pytest.mark.parametrize("labels", [True, False])
     def test_links_to_folders_are_told_and_not_followed(self, tmp_path, labels):
@@ -359,7 +360,7 @@ class TestList:
         with pytest.raises(SourceError, match="leaves no class name"):
             from_list(["a", "b"], ["x", ""])
         with pytest.raises(SourceError, match="has no labels"):
-            from_list(["a"]).check_trainable()
+            select(from_list(["a"]), training=True)
 
     def test_subset(self):
         images = from_list(["a", "b", "c"], ["x", "y", "z"]).subset(np.array([2, 0]))
@@ -420,13 +421,13 @@ class TestClassNames:
 
     def test_they_rename_order_and_add(self):
         images = from_list(["1", "2"], ["b_c", "a"])
-        named = images.with_names({"z": "zebra", "b c": "bee", "a": "ay"})
+        named = select(images, names={"z": "zebra", "b c": "bee", "a": "ay"})
         assert named.classes == ("z", "b_c", "a")
         assert named.names == ("zebra", "bee", "ay")
         with pytest.raises(SourceError, match="has 'b_c', which the list"):
-            images.with_names({"a": "ay"})
+            select(images, names={"a": "ay"})
         with pytest.raises(SourceError, match="two lines for one class"):
-            images.with_names({"a": "ay", "b c": "1", "b_c": "2"})
+            select(images, names={"a": "ay", "b c": "1", "b_c": "2"})
 
 
 class TestArrays:
@@ -519,3 +520,20 @@ class TestShots:
         for shots in (0, 1.5, True, "2"):
             with pytest.raises(SourceError, match="shots must be"):
                 sample_shots(["a"], shots)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors", "a.csv", "a.jsonl", "a.zip", "a.parquet"])
+def test_a_named_pipe_is_not_waited_for(tmp_path, name):
+    if name == "a.parquet":
+        pytest.importorskip("pyarrow")
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SourceError, match="regular file"):
+        open_source(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_in_place_of_class_names(tmp_path):
+    os.mkfifo(tmp_path / "names.txt")
+    with pytest.raises(SourceError, match="regular file"):
+        read_class_names(tmp_path / "names.txt")

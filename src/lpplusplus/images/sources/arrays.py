@@ -13,11 +13,14 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
+from ..._core.files import open_regular
 from ...encoders.class_text import display_name
 from ..embeddings import Embeddings
 from ..errors import SourceError, shown
 from .class_names import check_length
 
+ARRAYS = (".npz", ".safetensors")
+"""Endings of files of arrays."""
 NAMES = ("embeddings", "labels", "text", "classes")
 FREELY_UNPACKED = 2**28
 """A compressed array of up to this many bytes is unpacked, however small the file is."""
@@ -76,7 +79,7 @@ def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) 
         Names of arrays of text. A safetensors file has them as JSON lists in its metadata.
     """
     kind = path.suffix.lower()
-    if kind not in (".npz", ".safetensors"):
+    if kind not in ARRAYS:
         raise SourceError(f"{path}: a file of arrays ends in .npz or .safetensors.")
     try:
         return _npz(path, names) if kind == ".npz" else _safetensors(path, names, lists)
@@ -85,11 +88,11 @@ def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) 
 
 
 def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         if file.read(6) == b"\x93NUMPY":
             raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
             found = {name: _member(archive, members[name], path) for name in names if name in members}
             return found or dict.fromkeys(members, np.empty(0))
@@ -137,6 +140,7 @@ def _check_unpacked(size: int, packed: int, what: str) -> None:
 
 
 def _safetensors(path: Path, names: Sequence[str], lists: Sequence[str]) -> dict[str, NDArray[Any]]:
+    open_regular(path).close()
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in names if name in file.keys()}  # noqa: SIM118

@@ -1,11 +1,13 @@
 """What a class is called in a prompt. A label is an identifier, never a path and never a format string."""
 
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
+from ..._core.files import open_regular
 from ...encoders.class_text import display_name
 from ..errors import SourceError, shown
 
@@ -33,7 +35,7 @@ def read_class_names(path: str | PathLike[str]) -> dict[str, str]:
     """
     path = Path(path)
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig") as file:
             text = file.read(LARGEST_LIST + 1)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error

@@ -1,6 +1,7 @@
 """Images and labels listed in a CSV or JSONL file."""
 
 import csv
+import io
 import itertools
 import json
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..._core.files import open_regular
 from ..errors import SourceError, shown
 from .class_names import check_label
 from .image_set import ImageSet, Item, labelled
@@ -60,7 +62,7 @@ def _rows(path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
     """Line number, path and label of each entry; without labels the path stands for the label."""
     read = _csv_rows if path.suffix.lower() == ".csv" else _jsonl_rows
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             yield from read(_lines(file, path), path, labels)
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error

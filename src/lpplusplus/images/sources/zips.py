@@ -1,23 +1,52 @@
 """A zip file of images, read in memory. Nothing is unpacked to disk, so no name in it decides where anything goes."""
 
+from __future__ import annotations
+
 import re
 import weakref
 import zipfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
+from ..._core.files import open_regular
 from ..errors import SourceError, shown
 from .arrays import FREELY_UNPACKED, MOST_PACKED
 from .folders import PartName, Tree, from_tree
-from .image_set import ImageSet, Item
-from .stored_file import ZippedFile
+from .image_set import ImageSet, Item, StoredFile
+
+if TYPE_CHECKING:
+    from ...encoders.pixels.decoding import Limits
 
 MOST_MEMBERS = 200_000
 DEEPEST = 32
 """Largest depth of folders in folders."""
 _KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods whose decoders stop at a given size."""
+
+
+@dataclass(frozen=True, eq=False)
+class ZippedFile(StoredFile):
+    """A file in an archive."""
+
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+    path: PurePath
+    """`photos.zip/cat/1.jpg`."""
+
+    def read_bytes(self, limits: Limits) -> bytes:
+        """Its content, or an `ImageError`. For threads: an archive is read by one at a time."""
+        from ...encoders.pixels.decoding import ImageError
+
+        if self.info.file_size > limits.max_bytes:
+            raise ImageError(self.path, f"has {self.info.file_size:,} bytes, more than {limits.max_bytes:,} allowed.")
+        try:
+            with self.archive.open(self.info) as file:
+                return file.read(self.info.file_size + 1)
+        except Exception as error:  # zipfile and zlib raise anything on malformed content.
+            raise ImageError(self.path, f"is damaged in the archive ({shown(str(error))}).") from error
 
 
 def from_zip(
@@ -30,7 +59,7 @@ def from_zip(
     """
     path = Path(path)
     try:
-        file = open(path, "rb")  # noqa: SIM115
+        file = open_regular(path)
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
     try:
