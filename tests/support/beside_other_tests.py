@@ -2,12 +2,11 @@
 
 import pytest
 
-from lpplusplus.app import learner, measurer
+from lpplusplus.app import learner
 
 
 @pytest.fixture(autouse=True, scope="session")
 def not_behind_other_tests():
     with pytest.MonkeyPatch.context() as patch:
-        for module in (learner, measurer):
-            patch.setattr(module, "after_people", lambda by: None)
+        patch.setattr(learner, "after_people", lambda by: None)
         yield

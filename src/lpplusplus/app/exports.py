@@ -9,83 +9,101 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from .._core.files import atomic_write
 from .._core.parameters import Progress
 from ..encoders import known_encoders
 from ..encoders.base import EncoderError
 from ..images.classifier import ImageClassifier
-from .desk import Desk
 from .journal import ProjectError
+from .state import AppState
 
-FILES = {
-    "file": "classifier.lpp",
-    "onnx": "classifier.onnx",
-    "report": "report.html",
-    "photos": "photos.zip",
-}
-KINDS = tuple(FILES)
 MEGABYTE = 10**6
 PULL = ("-m", "lpplusplus", "encoders", "pull")
 """The command that fetches an encoder."""
 
 
-def export(desk: Desk, kind: str) -> None:
-    """Make a file in the background, in `.lpp/exports/`."""
-    desk.start(kind, lambda progress: _make(desk, kind, progress))
-
-
-def path_of(desk: Desk, name: str) -> Path | None:
-    """Path of an exported file."""
-    return desk.project.hidden / "exports" / name if name in FILES.values() else None
-
-
-def _make(desk: Desk, kind: str, progress: Progress) -> str:
-    name = FILES[kind]
-    makers: dict[str, Callable[[Desk, Path, Progress], None]] = {
-        "file": _file, "onnx": _onnx, "report": _report, "photos": _photos
-    }  # fmt: skip
-    progress(0, 1)
-    makers[kind](desk, desk.project.own("exports", name), progress)
-    return name
-
-
-def _classifier(desk: Desk) -> ImageClassifier:
-    found = desk.learner.snapshot.classifier
+def _classifier(state: AppState) -> ImageClassifier:
+    found = state.learner.snapshot.classifier
     if found is None:
         raise ProjectError("there is no classifier yet: add photos to two classes.")
     return found
 
 
-def _file(desk: Desk, path: Path, _: Progress) -> None:
-    _classifier(desk).save(path)
+def _file(state: AppState, path: Path, _: Progress) -> None:
+    _classifier(state).save(path)
 
 
-def _onnx(desk: Desk, path: Path, progress: Progress) -> None:
+def _onnx(state: AppState, path: Path, progress: Progress) -> None:
     from ..deploy.export import export_onnx
 
-    export_onnx(_classifier(desk), path, progress=progress)
+    export_onnx(_classifier(state), path, progress=progress)
 
 
-def _report(desk: Desk, path: Path, progress: Progress) -> None:
-    _classifier(desk).report(path, progress=progress)
+def _report(state: AppState, path: Path, progress: Progress) -> None:
+    _classifier(state).report(path, progress=progress)
 
 
-def _photos(desk: Desk, path: Path, progress: Progress) -> None:
+def _photos(state: AppState, path: Path, progress: Progress) -> None:
     """A zip file without compression: photos are compressed already."""
-    photos = [photo for some in desk.project.listing().classes.values() for photo in some]
+    photos = [photo for some in state.project.listing().classes.values() for photo in some]
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         for done, photo in enumerate(photos):
             progress(done, len(photos))
-            if desk.project.path_of(photo.path).is_file():
-                archive.write(desk.project.path_of(photo.path), photo.path)
+            if state.project.path_of(photo.path).is_file():
+                archive.write(state.project.path_of(photo.path), photo.path)
 
 
-def switch(desk: Desk, name: str) -> None:
+class FileKind(NamedTuple):
+    """A kind of file that can be made."""
+
+    name: str
+    make: Callable[[AppState, Path, Progress], None]
+    title: str
+    about: str
+
+
+FILES = {
+    "file": FileKind(
+        "classifier.lpp", _file, "The classifier",
+        "For lpp predict, lpp serve and Python. It holds no photos, only numbers made from them.",
+    ),
+    "onnx": FileKind(
+        "classifier.onnx", _onnx, "One ONNX file",
+        "Photo in, probabilities out, for onnxruntime on any machine, phone or web page.",
+    ),
+    "report": FileKind(
+        "report.html", _report, "A report",
+        "How good it is and where it errs, as one page with small copies of some photos.",
+    ),
+    "photos": FileKind("photos.zip", _photos, "The labelled photos", "A zip file with a folder per class."),
+}  # fmt: skip
+
+
+def export(state: AppState, kind: str) -> None:
+    """Make a file in the background, in `.lpp/exports/`."""
+    wanted = FILES[kind]
+
+    def make(progress: Progress) -> str:
+        progress(0, 1)
+        wanted.make(state, state.project.own("exports", wanted.name), progress)
+        return wanted.name
+
+    state.start(kind, make)
+
+
+def path_of(state: AppState, name: str) -> Path | None:
+    """Path of an exported file."""
+    made = {kind.name for kind in FILES.values()}
+    return state.project.hidden / "exports" / name if name in made else None
+
+
+def switch(state: AppState, name: str) -> None:
     """Use another encoder; fetch it first if it is not here."""
     (kind,) = [kind for kind in known_encoders() if kind.scheme == name]
     if kind.here() is not False:
-        desk.learner.use(name)
+        state.learner.use(name)
         return
 
     def fetch(progress: Progress) -> None:
@@ -104,9 +122,9 @@ def switch(desk: Desk, name: str) -> None:
             said = pull.stderr.read() if pull.stderr else ""
         if pull.returncode:
             raise EncoderError(said.strip().splitlines()[-1] if said.strip() else f"{name} cannot be fetched.")
-        desk.learner.use(name)
+        state.learner.use(name)
 
-    desk.start(f"encoder {name}", fetch)
+    state.start(f"encoder {name}", fetch)
 
 
 def _cache() -> Path:

@@ -33,8 +33,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..deploy.service.server import HERE
-from .html import h, joined
-from .texts import say
+from .views import render_page
 
 SHORTEST_PASSWORD = 8
 SECONDS_BETWEEN_GUESSES = 1.0
@@ -42,6 +41,7 @@ SECONDS_BETWEEN_GUESSES = 1.0
 LARGEST_FORM = 4096
 """Most bytes of the form with the password."""
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d+)?", re.ASCII)
+ELSEWHERE = "The request comes from another page."
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 STYLE = Markup(
@@ -147,7 +147,7 @@ class _Guard:
         elif self._known(scope):
             return None
         if self._password is None:
-            return _page(401, say("guard_token"))
+            return _page(401, "Open the whole address that lpp app printed, with its ?token=.")
         if asked.method == "POST" and scope["path"] == "/":
             return await self._guess(asked)
         return _page(401, form=True)
@@ -155,23 +155,23 @@ class _Guard:
     async def _guess(self, asked: Request) -> Response:
         now = time.monotonic()
         if now < self._next_guess:
-            return _page(429, say("guard_wait"), form=True)
+            return _page(429, "Wait a second, then try again.", form=True)
         # Set before the first await, so that many guesses at the same time count as one.
         self._next_guess = now + SECONDS_BETWEEN_GUESSES
         body = b""
         async for chunk in asked.stream():
             body += chunk
             if len(body) > LARGEST_FORM:
-                return _page(413, say("guard_long"), form=True)
+                return _page(413, "That is too long for a password.", form=True)
         given = dict(parse_qsl(body.decode("utf-8", "replace"))).get("password", "")
         if not hmac.compare_digest(given.encode(), (self._password or "").encode()):
-            return _page(401, say("guard_wrong"), form=True)
+            return _page(401, "That is not the password.", form=True)
         self._next_guess = 0.0
         return self._welcome("/")
 
     def _welcome(self, to: str) -> Response:
         """Set the cookie, with a page that leads on: browsers send no strict cookie after a redirect from elsewhere."""
-        answer = HTMLResponse(_html(h("p", h("a", say("guard_open"), href=to)), to))
+        answer = _page(200, to=to)
         answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -184,13 +184,13 @@ class _Guard:
         headers = Headers(scope=scope)
         named, origins = headers.getlist("host"), headers.getlist("origin")
         if len(named) != 1 or not self._is_ours(named[0]):
-            return say("guard_name")
+            return "The page is not called by that name: use the address that lpp app printed."
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if (origins or changes) and not (len(origins) == 1 and _is_origin(origins[0], named[0])):
-            return say("guard_origin")
+            return ELSEWHERE
         came_from, navigates = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode") == "navigate"
         if came_from not in ("none", "same-origin") and not (navigates and headers.get("sec-fetch-dest") == "document"):
-            return say("guard_origin")
+            return ELSEWHERE
         return ""
 
     def _is_ours(self, named: str) -> bool:
@@ -218,19 +218,5 @@ def _is_origin(origin: str, named: str) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == named.lower()
 
 
-def _page(status: int, text: str = "", *, form: bool = False) -> Response:
-    parts = [h("p", text, role="alert") if text else None]
-    if form:
-        field = h("input", type="password", name="password", required=True, autofocus=True,
-                  autocomplete="current-password")  # fmt: skip
-        parts.append(h("form", h("p", h("label", say("guard_password"), h("br"), field)),
-                       h("button", say("guard_submit")), method="post", action="/"))  # fmt: skip
-    return HTMLResponse(_html(joined(parts)), status)
-
-
-def _html(body: Markup, then: str | None = None) -> str:
-    """A page without other files that it needs: the user may not read our files yet."""
-    leads_on = h("meta", http_equiv="refresh", content=f"0;url={then}") if then else None
-    head = h("head", h("meta", charset="utf-8"), h("meta", name="viewport", content="width=device-width"), leads_on,
-             h("title", "lpp app"), h("link", rel="icon", href="/lpp/icon.svg"), h("style", STYLE))  # fmt: skip
-    return "<!doctype html>" + str(h("html", head, h("body", h("main", h("h1", "lpp app"), body)), lang="en"))
+def _page(status: int, text: str = "", *, form: bool = False, to: str | None = None) -> Response:
+    return HTMLResponse(render_page("guard.html", style=STYLE, text=text, form=form, to=to), status)

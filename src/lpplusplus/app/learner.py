@@ -1,17 +1,19 @@
 """A thread that follows the folder: embeds new photos, fits, suggests. The newest state of the folder wins.
 
-What people wait for comes first: a classifier, then suggestions what to label next. Another thread measures accuracy
-(`measurer`), so that changes need not wait for it. A change of the folder stops the running work; finished embeddings
-are kept.
+What people wait for comes first: a classifier, then suggestions what to label next. Another thread measures how good
+the newest classifier is, so that changes need not wait for it. A change of the folder stops the running work; finished
+embeddings are kept.
 """
 
 from __future__ import annotations
 
-import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..deploy.latest_worker import LatestWorker, SupersededError
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
 from ..encoders.pixels.decoding import open_image
@@ -27,13 +30,12 @@ from ..images.embeddings import Embeddings
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.suggesting import Suggestion, already_there, suggestions
 from ..methods.zero_shot import ZeroShot
-from .measurer import Measurer, StaleError, after_people
+from .folder import Listing, Photo
 from .photos import LIMITS
-from .project import Listing, Photo, Project
+from .project import Project
 from .rows import ProjectRows
 from .snapshot import PROGRESS, Snapshot
 
-log = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 1.0
 """Between two looks at the folder; longer if a look takes long, so that looking takes at most 5 % of a core."""
 PORTION = 32
@@ -43,6 +45,8 @@ MANY = 256
 SAVED_EVERY = 512
 """Embeddings are saved after this many photos, so a kill loses no more."""
 MOST_SUGGESTED = 200
+SECONDS_TO_STOP = 5
+"""Time that the end of the program waits for a running measurement. Nothing is lost if it is killed."""
 
 
 class Learner:
@@ -61,50 +65,56 @@ class Learner:
         self.on_news: Callable[[], None] = lambda: None
         """Called, on any thread, after every new snapshot."""
         self.snapshot = Snapshot(0, project.listing(), str(project.settings["encoder"]))
+        self.paused = False
+        """Whether it was cancelled and waits for a change."""
         self._rows: ProjectRows | None = None
         self._rows_of = ""
         self._texts: dict[str, NDArray[np.float32]] = {}
-        self._wake = threading.Condition(threading.RLock())
         self._looked: Listing | None = None
-        self._wanted = self._done = 0
-        self._stopping = self._paused = False
         self._trusted = ""
-        self._saving = threading.Lock()
-        self._measurer = Measurer(self._measured)
-        self._thread = threading.Thread(target=self._run, name="lpplusplus-app", daemon=True)
+        self._looking, self._publishing, self._saving = threading.RLock(), threading.RLock(), threading.Lock()
+        self._worker = LatestWorker(
+            self._learn, name="lpplusplus-app", poll=self._poll,
+            on_error=lambda _, problem: self._publish(problem=problem, phase="idle", done=0, total=0),
+        )  # fmt: skip
+        self._measurer = LatestWorker(
+            self._measure, name="lpplusplus-measure", setup=lambda: after_people(10), stop_within=SECONDS_TO_STOP,
+            on_error=lambda clf, problem: self._measured(clf, problem=problem),
+        )  # fmt: skip
 
     def __enter__(self) -> Learner:
-        self._thread.start()
-        self._measurer.start()
+        self._open = ExitStack()
+        self._open.enter_context(self._measurer)
+        self._open.enter_context(self._worker)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
-        self._thread.join()
-        self._measurer.stop()
+        self._open.close()
 
     def look(self) -> None:
         """Look at the folder now, since it was changed."""
-        with self._wake:
-            self._wanted += 1
-            self._paused = False
-            self._wake.notify_all()
-        self._publish(listing=self.project.listing())
+        with self._looking:  # What is wanted last was seen last.
+            self._looked, self.paused = self.project.listing(), False
+            self._publish(listing=self._looked)
+            self._worker.want(self._looked)
+
+    def _poll(self) -> Listing | None:
+        """On the worker's thread, when there is nothing to do: the folder, if somebody has changed it."""
+        with self._looking:
+            began = time.perf_counter()
+            listing = self.project.listing()
+            self._worker.pause = max(SECONDS_BETWEEN_LOOKS, 20 * (time.perf_counter() - began))
+            if listing == self._looked:
+                return None
+            self._looked, self.paused = listing, False
+            self._publish(listing=listing)
+            return listing
 
     def cancel(self) -> None:
         """Stop the work until the folder changes or `look` is called."""
-        with self._wake:
-            self._wanted += 1
-            self._paused = True
-            self._wake.notify_all()
+        self.paused = True
+        self._worker.cancel()
         self._measurer.cancel()
-
-    @property
-    def paused(self) -> bool:
-        """Whether it was cancelled and waits for a change."""
-        return self._paused
 
     def use(self, encoder: str) -> None:
         """Change the encoder. A person chose it, not a file. Everything is embedded again."""
@@ -114,57 +124,25 @@ class Learner:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all work is done; returns whether it is."""
-        with self._wake:
-            done = self._wake.wait_for(lambda: self._done == self._wanted or self._stopping, timeout)
-        return done and self._measurer.wait(timeout)
+        return self._worker.wait(timeout) and self._measurer.wait(timeout)
 
     def embed_file(self, path: Path) -> NDArray[np.float32] | None:
         """The embedding of a photo that is not in the project, (1, D); None before the encoder is open."""
         rows = self._rows
         return None if rows is None else rows.encoder.encode_images([open_image(path, LIMITS)])
 
-    # The thread
+    # The threads
 
-    def _run(self) -> None:
-        pause = SECONDS_BETWEEN_LOOKS
-        while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._done < self._wanted or self._stopping, pause)
-                if self._stopping:
-                    return
-            began = time.perf_counter()
-            listing = self.project.listing()
-            pause = max(SECONDS_BETWEEN_LOOKS, 20 * (time.perf_counter() - began))
-            with self._wake:
-                if listing != self._looked and self._done == self._wanted:
-                    self._wanted += 1
-                    self._paused = False
-                wanted, paused = self._wanted, self._paused
-            if wanted == self._done:
-                continue
-            self._looked = listing
-            self._publish(listing=listing)
-            try:
-                if not paused:
-                    self._work(listing, wanted, began)
-            except StaleError:
-                continue
-            except Exception as error:  # The last classifier still answers.
-                log.warning("not learned: %s", error, exc_info=not isinstance(error, ValueError | RuntimeError))
-                self._publish(problem=" ".join(str(error).split()) or repr(error))
-            self._publish(phase="idle", done=0, total=0)
-            with self._wake:
-                self._done = wanted
-                self._wake.notify_all()
+    def _learn(self, listing: Listing, still: Callable[[], None]) -> None:
+        try:
+            self._learn_steps(listing, still, time.perf_counter())
+        except SupersededError:
+            if not self.paused:  # The newer work says what it does.
+                raise
+        self._publish(phase="idle", done=0, total=0)
 
-    def _work(self, listing: Listing, wanted: int, began: float) -> None:
-        def still(done: int = 0, total: int = 0) -> None:
-            if self._wanted != wanted or self._stopping:
-                raise StaleError
-            if total:
-                self._publish(done=done, total=total)
-
-        rows = self._open()
+    def _learn_steps(self, listing: Listing, still: Callable[[], None], began: float) -> None:
+        rows = self._encoder()
         self._publish(problem=None)
         photos = [photo for some in listing.classes.values() for photo in some]
         if tuple(listing.classes) != self.snapshot.labels and rows.missing(photos):
@@ -174,7 +152,7 @@ class Learner:
         clf = self._fit(rows, listing, photos, began)
         still()
         self._save(clf)
-        self._measurer.measure(clf)
+        self._measurer.want(clf)
         self._embed(rows, listing.unsorted, listing, still)
         self._publish(suggested=self._suggest(rows, listing))
         if self._saved:
@@ -183,18 +161,37 @@ class Learner:
     def _save(self, clf: ImageClassifier | None) -> None:
         """Save a classifier, unless there is a newer one."""
         with self._saving:
-            if self._saved and clf is not None and clf is self.snapshot.classifier and not self._stopping:
+            if self._saved and clf is not None and clf is self.snapshot.classifier:
                 clf.save(self.project.classifier)
+
+    def _measure(self, clf: ImageClassifier | None, still: Callable[[], None]) -> None:
+        labels = None if clf is None else clf.support_.labels
+        if clf is None or labels is None or len(np.unique(labels)) < 2:  # Of one class every answer is right.
+            self._measured(clf, insight=None, held=None, measured=None, check=None, curve=None)
+            return
+
+        def ticked(*_: object) -> None:
+            still()
+
+        try:
+            self._measured(clf, measuring=True)
+            insight = clf.look_into(ticked)
+            self._measured(clf, insight=insight, held=clf.held_out_, measured=clf)
+            still()
+            self._measured(clf, check=clf.check(ticked))
+            self._measured(clf, curve=clf.study_ and clf.study_.curve(ticked))
+        finally:
+            self._measured(clf, measuring=False)
+        still()
+        self._save(clf)  # With the measurements.
 
     def _measured(self, clf: ImageClassifier | None, **found: Any) -> None:
         """Publish the measurements of a classifier, unless there is a newer one."""
-        with self._wake:
+        with self._publishing:
             if clf is self.snapshot.classifier:
                 self._publish(**found)
-        if not found.get("measuring", True):
-            self._save(clf)  # With the measurements.
 
-    def _open(self) -> ProjectRows:
+    def _encoder(self) -> ProjectRows:
         spec = str(self.project.settings["encoder"])
         if self._rows is None or self._rows_of != spec:
             self._publish(phase="opening")
@@ -206,15 +203,13 @@ class Learner:
             self._publish(encoder=spec)
         return self._rows
 
-    def _embed(
-        self, rows: ProjectRows, photos: Sequence[Photo], listing: Listing, still: Callable[[int, int], None]
-    ) -> None:
+    def _embed(self, rows: ProjectRows, photos: Sequence[Photo], listing: Listing, still: Callable[[], None]) -> None:
         missing = rows.missing(photos)
         since = 0
         with ThreadPoolExecutor(1, initializer=after_people, initargs=(10,)) as aside:
             for first in range(0, len(missing), PORTION):
+                still()
                 self._publish(phase="embedding", done=first, total=len(missing))
-                still(first, len(missing))
                 portion = missing[first : first + PORTION]
                 if len(missing) > MANY:
                     aside.submit(rows.embed, portion).result()
@@ -276,11 +271,10 @@ class Learner:
         return None if self._rows is None or photo is None else self._rows.digest(photo)
 
     def _publish(self, **changes: Any) -> None:
-        with self._wake:
+        with self._publishing:
             now = self.snapshot
             more = any(value != getattr(now, name) for name, value in changes.items() if name not in PROGRESS)
             self.snapshot = replace(now, number=now.number + 1, version=now.version + more, **changes)
-            self._wake.notify_all()
         self.on_news()
 
 
@@ -289,3 +283,10 @@ def _evenly(listing: Listing) -> list[Photo]:
     columns = list(listing.classes.values())
     longest = max(map(len, columns), default=0)
     return [photos[row] for row in range(longest) for photos in columns if row < len(photos)]
+
+
+def after_people(by: int) -> None:
+    """Give the page and the browser priority over this thread and the threads that it starts."""
+    if sys.platform == "linux":  # Elsewhere this would change the whole process, with the page.
+        with suppress(OSError):
+            os.nice(by)

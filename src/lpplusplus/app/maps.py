@@ -15,31 +15,31 @@ from numpy.typing import NDArray
 from .._core.parameters import Progress
 from ..images.embeddings import Embeddings
 from ..images.projection import FEWEST, FEWEST_FOR_UMAP, MOST, has_umap, pca
-from .desk import Desk
+from .folder import Listing
 from .journal import ProjectError
-from .measurer import after_people
-from .project import Listing
+from .learner import after_people
+from .state import AppState
 
 JOB = "map"
 SECONDS_BETWEEN_LOOKS = 0.2
 """Between two checks whether the job was cancelled."""
 
 
-def on_map(desk: Desk, listing: Listing) -> Embeddings | None:
+def on_map(state: AppState, listing: Listing) -> Embeddings | None:
     """The photos on the map, evenly chosen from all; None if there are too few."""
     everything = sorted(listing.where().values())
-    found = desk.learner.embeddings(everything[:: -(-len(everything) // MOST) or 1])
+    found = state.learner.embeddings(everything[:: -(-len(everything) // MOST) or 1])
     return None if found is None or len(found) < FEWEST else found
 
 
-def points(desk: Desk, found: Embeddings) -> tuple[NDArray[np.float64], str]:
+def points(state: AppState, found: Embeddings) -> tuple[NDArray[np.float64], str]:
     """Coordinates of the photos, and how they were made: by UMAP if it was drawn and there are no new photos."""
     keys = _keys(found)
-    by_umap, by_pca = (desk.drawn.get(kind, {}) for kind in ("UMAP", "PCA"))
+    by_umap, by_pca = (state.drawn.get(kind, {}) for kind in ("UMAP", "PCA"))
     if by_umap and by_umap.keys() >= set(keys):
         return np.array([by_umap[key] for key in keys]), "UMAP"
     if by_pca.keys() != set(keys):
-        by_pca = desk.drawn["PCA"] = dict(zip(keys, pca(found.rows).tolist(), strict=True))
+        by_pca = state.drawn["PCA"] = dict(zip(keys, pca(found.rows).tolist(), strict=True))
     return np.array([by_pca[key] for key in keys]), "PCA"
 
 
@@ -54,21 +54,21 @@ def can_have_umap(found: Embeddings) -> bool:
     return has_umap() and len(found) >= FEWEST_FOR_UMAP
 
 
-def draw(desk: Desk, kind: str) -> None:
+def draw(state: AppState, kind: str) -> None:
     """Draw it by "UMAP", in the background; or by "PCA" again."""
     if kind == "UMAP":
-        desk.start(JOB, lambda progress: _draw(desk, progress))
+        state.start(JOB, lambda progress: _draw(state, progress))
     else:
-        desk.show_map("UMAP", {})
+        state.show_map("UMAP", {})
 
 
-def _draw(desk: Desk, progress: Progress) -> None:
-    found = on_map(desk, desk.learner.snapshot.listing)
+def _draw(state: AppState, progress: Progress) -> None:
+    found = on_map(state, state.learner.snapshot.listing)
     if found is None or not can_have_umap(found):
         raise ProjectError(f"UMAP needs {FEWEST_FOR_UMAP} photos.")
     after_people(10)
     xy = _umap(found.rows, progress)
-    desk.show_map("UMAP", dict(zip(_keys(found), xy.tolist(), strict=True)))
+    state.show_map("UMAP", dict(zip(_keys(found), xy.tolist(), strict=True)))
 
 
 def _umap(rows: NDArray[Any], progress: Progress) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ def _umap(rows: NDArray[Any], progress: Progress) -> NDArray[np.float64]:
                 child.kill()
             reader.join()
         if child.returncode:
-            raise ProjectError(said[-1].strip() if said else "UMAP ended without a word.")
+            raise ProjectError(said[-1].strip() if said else "UMAP stopped without an error message.")
         made.seek(0)
         return np.asarray(np.load(io.BytesIO(made.read()), allow_pickle=False), np.float64)
 

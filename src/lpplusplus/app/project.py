@@ -15,16 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import threading
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core.files import atomic_write
 from ..encoders import DEFAULT_ENCODER
@@ -32,53 +29,34 @@ from ..images.errors import StoreError, shown
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
 from ..images.store.writer import exclusive
+from .folder import (
+    Listing,
+    class_names,
+    counted,
+    folder_name,
+    insides,
+    is_text,
+    numbered,
+    read_listing,
+    refuse_links,
+    safe_name,
+)
 from .journal import Change, MoveError, Moves, ProjectError, Taken, UndoJournal
 
 CLASSIFIER = "classifier.lpp"
-LONGEST_NAME = 100
-"""Most characters of a class or file name."""
-MOST_BYTES = 240
-"""Most bytes of a name, with room for a number behind it: file systems allow 255, and a character may have four."""
-_FORBIDDEN = re.compile(r'[/\\:*?"<>|]')
-"""Characters that some file systems do not allow in a name."""
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-"""Names that Windows reserves."""
+CHANGES = {
+    "add_class": "new class {name}",
+    "rename": "{name} is now {to}",
+    "remove_class": "class {name} removed",
+    "add": "{photos} added to {to}",
+    "move": "{photos} moved to {to}",
+    "remove": "{photos} removed",
+}
+"""What each kind of change is called."""
 
 
 class NoClassError(ProjectError):
     """There is no class of that name."""
-
-
-class Photo(NamedTuple):
-    """A file, and what shows, without reading it, whether it has changed."""
-
-    path: str
-    """Relative to the project, with "/"."""
-    size: int
-    mtime: int
-    inode: int
-
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """Stays the same after a move, and changes with the content."""
-        return self.size, self.mtime, self.inode
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What is in a project at one moment."""
-
-    classes: Mapping[str, tuple[Photo, ...]]
-    unsorted: tuple[Photo, ...]
-
-    @property
-    def labelled(self) -> int:
-        """Number of photos that have a class."""
-        return sum(map(len, self.classes.values()))
-
-    def where(self) -> dict[str, Photo]:
-        """Every photo by its path."""
-        return {photo.path: photo for photos in (*self.classes.values(), self.unsorted) for photo in photos}
 
 
 class Project:
@@ -98,9 +76,9 @@ class Project:
             raise ProjectError(f"{self.root} is a file: name a folder.")
         try:
             for folder in (self.hidden, self.root / UNSORTED):
-                _refuse_links([folder])
+                refuse_links([folder])
                 folder.mkdir(parents=True, exist_ok=True)
-            _refuse_links(_insides(self.hidden))
+            refuse_links(insides(self.hidden))
             self._open.enter_context(exclusive(self.hidden))
         except StoreError:
             raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
@@ -147,8 +125,8 @@ class Project:
     def _place(self, relative: str) -> Path:
         """As `path_of`, also for hidden files."""
         parts = relative.split("/")
-        bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or _drive(part) for part in parts)
-        if bad or not _is_text(relative):
+        bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or part[1:] == ":" for part in parts)
+        if bad or not is_text(relative):
             raise ProjectError(f"{shown(relative)} is not a path in this project.")
         path = self.root
         for part in parts:
@@ -166,23 +144,11 @@ class Project:
     def listing(self) -> Listing:
         """All photos, in the order of `lpp train`; never in the middle of a change by the page."""
         with self._lock:
-            return self._listing()
-
-    def _listing(self) -> Listing:
-        classes: dict[str, tuple[Photo, ...]] = {}
-        folders, loose = _read(self.root, "")
-        unsorted = list(loose)
-        for name in folders:
-            photos = tuple(_walk(self.root / name, f"{name}/"))
-            if name == UNSORTED:
-                unsorted += photos
-            else:
-                classes[name] = photos
-        return Listing(classes, tuple(unsorted))
+            return read_listing(self.root)
 
     def classes(self) -> list[str]:
         """Names of the classes, in order."""
-        return [name for name in _read(self.root, "")[0] if name != UNSORTED]
+        return class_names(self.root)
 
     def photos(self, class_name: str) -> list[str]:
         """Paths of the photos of a class, or of `unsorted`."""
@@ -320,19 +286,8 @@ class Project:
 
     def _check_name(self, name: str, others: Sequence[str]) -> str:
         """The folder name of a class; refused if it is not possible, or means the same as another class."""
-        name = " ".join(unicodedata.normalize("NFC", name).split())
-        problem = None
-        if not name or not name.isprintable():
-            problem = "a class needs a name of letters"
-        elif len(name) > LONGEST_NAME:
-            problem = f"{shown(name)} is longer than {LONGEST_NAME} characters"
-        elif len(os.fsencode(name)) > MOST_BYTES:
-            problem = f"{shown(name)} is too long to name a folder: leave out a third of it"
-        elif _FORBIDDEN.search(name) or name.startswith(".") or name.endswith(".") or _RESERVED.fullmatch(name):
-            problem = f'{shown(name)} cannot name a folder: leave out / \\ : * ? " < > | and dots at the ends'
-        elif name.casefold() == UNSORTED:
-            problem = f"{shown(name)} is where photos without a class are"
-        elif name.casefold() in {other.casefold() for other in others}:
+        name, problem = folder_name(name), None
+        if name.casefold() in {other.casefold() for other in others}:
             problem = f"there is a class {shown(name)} already"
         elif (self.root / name).is_symlink() or (self.root / name).is_file():
             problem = f"there is a file {shown(name)} in the folder"
@@ -355,7 +310,7 @@ class Project:
         given: set[str] = set()
 
         def free(wanted: str) -> str:
-            path = _numbered(wanted, lambda path: path.casefold() in given or os.path.lexists(self._place(path)))
+            path = numbered(wanted, lambda path: path.casefold() in given or os.path.lexists(self._place(path)))
             given.add(path.casefold())
             return path
 
@@ -367,9 +322,9 @@ class Project:
         if not source.startswith(f"{HIDDEN}/"):
             return ()
         if not (here.is_dir() and there.is_dir()):
-            return [(source, _numbered(target, taken))]
+            return [(source, numbered(target, taken))]
         files = sorted(path.relative_to(here).as_posix() for path in here.rglob("*") if not path.is_dir())
-        return [(f"{source}/{name}", _numbered(f"{target}/{name}", taken)) for name in files]
+        return [(f"{source}/{name}", numbered(f"{target}/{name}", taken)) for name in files]
 
     def _bin(self) -> str:
         return f"{HIDDEN}/removed/{secrets.token_hex(8)}"
@@ -406,80 +361,17 @@ class Project:
                 path.unlink()
 
 
-def safe_name(name: str) -> str:
-    """A file name that every file system allows, as close as possible to the given one.
-
-    >>> safe_name("../../etc/pass*wd.JPG"), safe_name(".hidden.png"), safe_name("CON.jpg"), safe_name("")
-    ('pass_wd.JPG', 'hidden.png', 'photo-CON.jpg', 'photo.jpg')
-    """
-    name = unicodedata.normalize("NFC", name.replace("\\", "/").rpartition("/")[2])
-    name = "".join(c if c.isprintable() else "_" for c in _FORBIDDEN.sub("_", name)).strip(" .")
-    stem, suffix = os.path.splitext(name)
-    if not readable(suffix):
-        stem, suffix = name, ".jpg"
-    stem = stem.strip(" .")[: LONGEST_NAME - len(suffix)]
-    stem = stem.encode("utf-8", "replace")[: MOST_BYTES - len(suffix)].decode("utf-8", "ignore") or "photo"
-    return f"photo-{stem}{suffix}" if _RESERVED.fullmatch(stem) else f"{stem}{suffix}"
-
-
-def _numbered(wanted: str, taken: Taken) -> str:
-    """A free path, with a number behind the name if necessary."""
-    stem, suffix = os.path.splitext(wanted)
-    free, number = wanted, 2
-    while taken(free):
-        free, number = f"{stem}-{number}{suffix}", number + 1
-    return free
-
-
-def _insides(folder: Path) -> Iterator[Path]:
-    """All that is in `.lpp/`, except what is in removed folders: those are only moved, and may have links of people."""
-    for path in folder.iterdir():
-        yield path
-        if path.is_dir() and not path.is_symlink():
-            yield from path.iterdir() if path.name == "removed" else _insides(path)
-
-
-def _refuse_links(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if path.is_symlink() or not (path.is_dir() or path.is_file() or not path.exists()):
-            raise ProjectError(f"{path} is a link or no regular file, which no project has: remove it.")
-
-
-def _drive(part: str) -> bool:
-    return len(part) == 2 and part[1] == ":"
-
-
-def _read(folder: Path, prefix: str) -> tuple[list[str], list[Photo]]:
-    """Names of the folders, and the photos, that are directly in a folder; nothing if it cannot be read."""
-    folders, photos = [], []
+def about_change(change: Change) -> str:
+    """What a change is called. A journal may come from somebody else: then it may lack a word."""
     try:
-        with os.scandir(folder) as scan:
-            for entry in scan:
-                if entry.name.startswith(".") or not _is_text(entry.name):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.name)
-                elif entry.is_file(follow_symlinks=False) and readable(os.path.splitext(entry.name)[1]):
-                    with suppress(FileNotFoundError):  # Removed in the meantime.
-                        status = entry.stat(follow_symlinks=False)
-                        photos.append(Photo(prefix + entry.name, status.st_size, status.st_mtime_ns, status.st_ino))
-    except OSError:  # Removed in the meantime, or not readable.
-        return [], []
-    return sorted(folders), sorted(photos)
+        return CHANGES[str(change.about["what"])].format(
+            **change.about, photos=counted(int(change.about.get("count", 0)))
+        )
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError):
+        return "…"
 
 
-def _is_text(name: str) -> bool:
-    """Whether a name can be shown and sent; on disk it may be any bytes."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _walk(folder: Path, prefix: str) -> Iterator[Photo]:
-    """All photos below a folder, depth first, as `Tree.walk` has them."""
-    folders, photos = _read(folder, prefix)
-    yield from photos
-    for name in folders:
-        yield from _walk(folder / name, f"{prefix}{name}/")
+def about_turn(change: Change) -> str:
+    """What an undo or redo did, and how much of it could not be done."""
+    what = about_change(change)
+    return f"{what}, except {change.left} that somebody had moved or replaced" if change.left else what

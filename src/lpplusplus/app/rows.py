@@ -21,8 +21,9 @@ from ..images.sources import ImageSet
 from ..images.sources.class_names import prompt_names
 from ..images.store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
 from ..images.store.shards import list_digest
+from .folder import Listing, Photo
 from .photos import LIMITS
-from .project import Listing, Photo, Project
+from .project import Project
 
 FILES = "files.json"
 LABELLED, OTHERS = "labelled", "unsorted"

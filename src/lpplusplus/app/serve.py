@@ -23,18 +23,18 @@ from ..deploy.service.server import run
 from ..encoders.pixels.decoding import ImageError, quiet_pillow
 from ..images.errors import shown
 from . import exports, guard, page, photos
-from .desk import Desk
 from .learner import Learner
 from .project import Project
+from .state import AppState
 
 STATIC = Path(__file__).parent / "static"
 
 
-def make_app(desk: Desk) -> Starlette:
+def make_app(state: AppState) -> Starlette:
     """The page and all its routes, without the guard."""
-    uploads = photos.routes(desk.project, desk.learner.look)
+    uploads = photos.routes(state.project, state.learner.look)
     return Starlette(
-        routes=[*page.routes(desk), *uploads, *_routes(desk), Mount("/lpp", StaticFiles(directory=STATIC))]
+        routes=[*page.routes(state), *uploads, *_routes(state), Mount("/lpp", StaticFiles(directory=STATIC))]
     )
 
 
@@ -65,7 +65,7 @@ def serve(
         stack.enter_context(quiet_pillow())
         project = stack.enter_context(Project(folder))
         learner = stack.enter_context(Learner(project))
-        app: ASGIApp = guard.protect(make_app(Desk(project, learner)), token=token, password=password, hosts=hosts)
+        app: ASGIApp = guard.protect(make_app(AppState(project, learner)), token=token, password=password, hosts=hosts)
         run(app, sock, lambda: ready(token), seconds_to_finish=2)
 
 
@@ -76,14 +76,14 @@ def _share_heaps() -> None:
             ctypes.CDLL(None).mallopt(-8, 2)  # M_ARENA_MAX
 
 
-def _routes(desk: Desk) -> list[Route]:
+def _routes(state: AppState) -> list[Route]:
     async def ask(request: Request) -> Response:
         """Upload a photo to try. The answer is a key; the page then shows the result for this key."""
-        kept, refused = await photos.read_uploads(request, desk.project.tried)
+        kept, refused = await photos.read_uploads(request, state.project.tried)
         key = None
         try:
             if kept:
-                key = await to_thread.run_sync(desk.try_photo, *kept[0])
+                key = await to_thread.run_sync(state.try_photo, *kept[0])
         except ImageError as error:
             refused.append({"name": shown(kept[0][0]), "reason": error.reason})
         finally:
@@ -91,17 +91,17 @@ def _routes(desk: Desk) -> list[Route]:
         return JSONResponse({"key": key, "refused": refused})
 
     async def tried(request: Request) -> Response:
-        path = desk.tried_file(request.path_params["key"])
+        path = state.tried_file(request.path_params["key"])
         if path is None or not path.is_file():
             return failed(404, "no_such_photo", "there is no such photo.")
-        content = await to_thread.run_sync(photos.thumbnail, desk.project, path, 640)
+        content = await to_thread.run_sync(photos.thumbnail, state.project, path, 640)
         return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, no-cache"})
 
     async def exported(request: Request) -> Response:
-        path = exports.path_of(desk, request.path_params["name"])
+        path = exports.path_of(state, request.path_params["name"])
         if path is None or not path.is_file():
             return failed(404, "no_such_file", "there is no such file: make it first.")
-        name = f"{desk.project.root.name}{path.suffix}"
+        name = f"{state.project.root.name}{path.suffix}"
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
     async def ask_within_limits(request: Request) -> Response:

@@ -15,7 +15,7 @@ from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
 from ..images.insight import Insight
 from ..images.suggesting import Suggestion
-from .project import Listing
+from .folder import Listing
 
 NEAREST = 4
 """Training photos that are shown as the reason for an answer."""

@@ -79,8 +79,7 @@ def app(
 
 def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
     """The same as buttons of the page, while no page is open."""
-    from ..app.project import Project
-    from ..app.texts import reverted
+    from ..app.project import Project, about_turn
 
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder.", param_hint="FOLDER")
@@ -90,7 +89,7 @@ def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
             show_json({"kept": keep}) if as_json else say("kept: {}", keep)
             return
         found = project.redo() if what == "redo" else project.undo()
-    about, done = None if found is None else reverted(found), {"undo": "undone", "redo": "done again"}[what]
+    about, done = None if found is None else about_turn(found), {"undo": "undone", "redo": "done again"}[what]
     if as_json:
         show_json({done.replace(" ", "_"): about})
     else:

@@ -8,11 +8,10 @@ import pytest
 from PIL import Image
 
 from lpplusplus.app import exports
-from lpplusplus.app.desk import Desk, Place
 from lpplusplus.app.learner import Learner
-from lpplusplus.app.page import VIEWS
 from lpplusplus.app.project import Project
-from lpplusplus.app.views import frame
+from lpplusplus.app.state import TABS, AppState, ViewState
+from lpplusplus.app.views import render
 
 EVIL = "<img src=x onerror=alert(1)>&\"'"
 
@@ -24,7 +23,7 @@ def paint(path, colour, seed):
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
+def state(tmp_path_factory):
     """Two classes with names that nobody would type, found on disk."""
     root = tmp_path_factory.mktemp("views") / "project"
     for k, name in enumerate((EVIL.replace("/", ""), "b & b")):
@@ -35,23 +34,25 @@ def desk(tmp_path_factory):
     with Project(root) as project, Learner(project) as learner:
         learner.look()
         assert learner.wait(600)
-        yield Desk(project, learner)
+        yield AppState(project, learner)
 
 
-@pytest.mark.parametrize("tab", VIEWS)
-def test_names_are_text(desk, tab):
-    now = desk.learner.snapshot
-    place = Place(tab, photo=now.listing.unsorted[0].path, cell=(now.labels[0], now.labels[0]), renaming=now.labels[0])
-    shown = "".join(map(str, (VIEWS[tab](desk, now, place), frame.status(desk, now), frame.dialog(now, place))))
+@pytest.mark.parametrize("tab", TABS)
+def test_names_are_text(state, tab):
+    now = state.learner.snapshot
+    view = ViewState(
+        tab, photo=now.listing.unsorted[0].path, cell=(now.labels[0], now.labels[0]), renaming=now.labels[0]
+    )
+    shown = "".join(render(part, state, now, view) for part in (tab, "status", "dialog"))
     assert "&lt;img src=x" in shown
     assert "<img src=x" not in shown
     for value in re.findall(r'"([^"]*)"', shown):
         assert "<" not in value
 
 
-def test_every_part_has_something_to_show(desk):
-    now = desk.learner.snapshot
-    shown = {tab: str(view(desk, now, Place(tab))) for tab, view in VIEWS.items()}
+def test_every_part_has_something_to_show(state):
+    now = state.learner.snapshot
+    shown = {tab: render(tab, state, now, ViewState(tab)) for tab in TABS}
     assert shown["classes"].count('class="photo"') == 10
     assert "odd.png" in shown["review"]
     assert 'data-keys="suggest"' in shown["suggest"]
@@ -61,52 +62,52 @@ def test_every_part_has_something_to_show(desk):
 
 def test_an_empty_project_says_what_to_do(tmp_path):
     with Project(tmp_path / "new") as project:
-        desk = Desk(project, Learner(project))
-        for tab, view in VIEWS.items():
-            assert re.sub("<[^>]*>", "", str(view(desk, desk.learner.snapshot, Place(tab)))).strip()
+        state = AppState(project, Learner(project))
+        for part in (*TABS, "tabs", "status"):
+            assert re.sub("<[^>]*>", "", render(part, state, state.learner.snapshot, ViewState(part))).strip()
 
 
 @pytest.mark.parametrize(
     "address", ["", "tab=nothing", "tab=review&at=../../x", "%ff%00&&==", "truth=a", "x" * 10_000, "tab=try&tried=zz"]
 )
-def test_any_address_is_a_place(desk, address):
-    place = Place.read(address)
-    assert place.tab in VIEWS
-    for view in VIEWS.values():
-        view(desk, desk.learner.snapshot, place)
-    assert Place.read(place.address()) == place
+def test_any_address_is_a_view(state, address):
+    view = ViewState.read(address)
+    assert view.tab in TABS
+    for part in (*TABS, "tabs", "status", "dialog"):
+        render(part, state, state.learner.snapshot, view)
+    assert ViewState.read(view.address()) == view
 
 
-def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(desk, monkeypatch, tmp_path):
+def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(state, monkeypatch, tmp_path):
     """`lpp encoders pull clip` in a process of its own, with a hub that is not there."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    exports.switch(desk, "clip")
+    exports.switch(state, "clip")
     job = "encoder clip"
     for _ in range(3000):
-        if desk.jobs[job].over:
+        if state.jobs[job].over:
             break
         time.sleep(0.05)
-    assert desk.jobs[job].over
-    assert "could not be downloaded" in desk.jobs[job].problem
-    assert desk.project.settings["encoder"] == "embedded"
-    assert desk.jobs[job].total > 500
+    assert state.jobs[job].over
+    assert "could not be downloaded" in state.jobs[job].problem
+    assert state.project.settings["encoder"] == "embedded"
+    assert state.jobs[job].total > 500
 
 
-def test_a_fetch_can_be_cancelled(desk, monkeypatch, tmp_path):
+def test_a_fetch_can_be_cancelled(state, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(exports, "PULL", ("-c", "import time; time.sleep(600)"))
-    exports.switch(desk, "clip-large")
-    assert desk.busy("encoder clip-large")
-    desk.cancel("encoder clip-large")
+    exports.switch(state, "clip-large")
+    assert state.busy("encoder clip-large")
+    state.cancel("encoder clip-large")
     for _ in range(600):
-        if not desk.busy("encoder clip-large"):
+        if not state.busy("encoder clip-large"):
             break
         time.sleep(0.05)
-    assert desk.jobs["encoder clip-large"].over
-    assert desk.jobs["encoder clip-large"].problem is None
-    assert desk.project.settings["encoder"] == "embedded"
+    assert state.jobs["encoder clip-large"].over
+    assert state.jobs["encoder clip-large"].problem is None
+    assert state.project.settings["encoder"] == "embedded"
 
 
 def test_unsorted_photos_that_cannot_be_read_are_not_waited_for(tmp_path):
@@ -117,6 +118,6 @@ def test_unsorted_photos_that_cannot_be_read_are_not_waited_for(tmp_path):
     with Project(tmp_path / "new") as project, Learner(project) as learner:
         learner.look()
         assert learner.wait(600)
-        assert "None of the unsorted photos can be read" in str(
-            VIEWS["suggest"](Desk(project, learner), learner.snapshot, Place("suggest"))
+        assert "None of the unsorted photos can be read" in render(
+            "suggest", AppState(project, learner), learner.snapshot, ViewState("suggest")
         )

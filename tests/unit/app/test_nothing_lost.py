@@ -406,7 +406,8 @@ def test_two_classes_and_photos_of_one(root):
     """It said "100 % right", and "y has 1 class … classes=[…] and text="."""
     pytest.importorskip("markupsafe", reason="needs the extra app")
     from lpplusplus.app.learner import Learner
-    from lpplusplus.app.views import frame
+    from lpplusplus.app.state import AppState, ViewState
+    from lpplusplus.app.views import render
 
     shutil.rmtree(root)
     for number in range(8):
@@ -419,6 +420,6 @@ def test_two_classes_and_photos_of_one(root):
         assert learner.wait(300)
         now = learner.snapshot
         assert now.problem is None
-        said = frame.headline(now)
+        said = render("status", AppState(project, learner), now, ViewState())
         assert "%" not in said
         assert "Learned 8 photos of rose. Add photos of lily" in said

@@ -1,14 +1,14 @@
-"""What all tabs of the page share: the project, its learner, and long jobs. Also the place that one tab shows."""
+"""What all tabs of the page share: the project, its learner, and long jobs. Also what one tab shows."""
 
 from __future__ import annotations
 
-import logging
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -17,18 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.parameters import Progress
+from ..deploy.latest_worker import LatestWorker
 from .learner import Learner
 from .project import Project
 from .snapshot import Reply, Snapshot, answered
-from .texts import TABS
 
-log = logging.getLogger(__name__)
+TABS = {
+    "classes": "Classes",
+    "try": "Try it",
+    "review": "Review",
+    "suggest": "Suggest",
+    "understand": "Understand",
+    "export": "Export",
+}
 MOST_TRIED = 20
 """Most photos that were tried and are kept, to show their answers or add them to a class."""
+Work = Callable[[Progress], str | None]
 
 
 @dataclass
-class Place:
+class ViewState:
     """What one tab shows. What a reload should keep is in its address."""
 
     tab: str = "classes"
@@ -50,8 +58,8 @@ class Place:
         return urlencode({name: value for name, value in kept.items() if value is not None})
 
     @classmethod
-    def read(cls, address: str) -> Place:
-        """The place that an address names; what makes no sense is left out."""
+    def read(cls, address: str) -> ViewState:
+        """What an address names; what makes no sense is left out."""
         found = dict(parse_qsl(address[:5000]))
         tab = found.get("tab", "")
         cell = (found["truth"], found["answer"]) if {"truth", "answer"} <= set(found) else None
@@ -70,9 +78,10 @@ class Job:
     """Name of the file that it made."""
     over: bool = False
 
-
-class CancelledError(Exception):
-    """A job was cancelled."""
+    @property
+    def slot(self) -> str:
+        """Where the page shows its progress."""
+        return f"job-{self.kind.replace(' ', '-')}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class _Tried:
     row: NDArray[np.float32]
 
 
-class Desk:
+class AppState:
     """The state of one running `lpp app`.
 
     Parameters
@@ -98,7 +107,8 @@ class Desk:
         """Grows whenever a job starts or ends, and with every change of a setting."""
         self.drawn: dict[str, dict[str, list[float]]] = {}
         """For UMAP and PCA, the point of each photo on the map (`maps`)."""
-        self._cancelled: set[str] = set()
+        self._open = ExitStack()
+        self._workers: dict[str, LatestWorker[Work]] = {}
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
         self._lock = threading.Lock()
         self._listeners: set[Callable[[], object]] = set()
@@ -126,34 +136,38 @@ class Desk:
             for listener in self._listeners:
                 listener()
 
-    def start(self, kind: str, work: Callable[[Progress], str | None]) -> None:
+    def close(self) -> None:
+        """Stop all jobs."""
+        self._open.close()
+
+    def start(self, kind: str, work: Work) -> None:
         """Run a job in a separate thread, unless it runs already. `work` returns the name of a file, or None."""
         with self._lock:
-            if kind in self.jobs and not self.jobs[kind].over:
+            if self.busy(kind):
                 return
-            self._cancelled.discard(kind)
+            if kind not in self._workers:
+                self._workers[kind] = self._open.enter_context(LatestWorker(
+                    partial(self._run, kind), name=f"lpplusplus-{kind}", stop_within=0,
+                    on_error=lambda _, problem: self._note(kind, problem=problem, over=True),
+                ))  # fmt: skip
             self.jobs[kind] = Job(kind)
+            self._workers[kind].want(work)
         self.changed()
 
+    def _run(self, kind: str, work: Work, still: Callable[[], None]) -> None:
         def progress(done: int, total: int) -> None:
-            if kind in self._cancelled:
-                raise CancelledError
+            still()
             self._note(kind, done=done, total=total)
 
-        def run() -> None:
-            try:
-                self._note(kind, result=work(progress), over=True)
-            except CancelledError:
-                self._note(kind, over=True)
-            except Exception as error:
-                log.warning("%s: %s", kind, error)
-                self._note(kind, problem=" ".join(str(error).split()) or repr(error), over=True)
-
-        threading.Thread(target=run, name=f"lpplusplus-{kind}", daemon=True).start()
+        result = work(progress)
+        still()
+        self._note(kind, result=result, over=True)
 
     def cancel(self, kind: str) -> None:
         """End a job as soon as possible."""
-        self._cancelled.add(kind)
+        if self.busy(kind):
+            self._workers[kind].cancel()
+            self._note(kind, over=True)
 
     def busy(self, kind: str) -> bool:
         """Whether a job is running."""
@@ -162,16 +176,20 @@ class Desk:
     def _note(self, kind: str, **changes: Any) -> None:
         with self._lock:
             self.jobs[kind] = replace(self.jobs[kind], **changes)
-        self.changed() if self.jobs[kind].over else self._tell()
+        if "over" in changes:
+            self.changed()
+        else:  # Progress is shown in a slot of its own.
+            self._tell()
 
     def show_map(self, kind: str, points: dict[str, list[float]]) -> None:
         """Show a map with these points."""
         self.drawn[kind] = points
         self.changed()
 
-    def keep(self, path: str) -> None:
-        """Note that a photo's label is right, whatever it looks like."""
-        self.project.keep_label(path)
+    def keep(self, path: str, label: str) -> None:
+        """Note that a photo's label is right, whatever it looks like; not if it has another one by now."""
+        if path.partition("/")[0] == label:
+            self.project.keep_label(path)
         self.changed()
 
     def is_kept(self, path: str, label: str) -> bool:

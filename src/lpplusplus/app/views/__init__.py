@@ -1,1 +1,0 @@
-"""One file per tab. Each makes HTML from the current state, and changes nothing."""
