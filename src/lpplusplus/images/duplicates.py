@@ -52,12 +52,10 @@ def duplicates(
 
 
 def leaked(support: Embeddings, images: Embeddings) -> int:
-    """How many of the images are in the support: of the same content, or where that is not known, embedding."""
-    if support.hashes is None or images.hashes is None:
-        known = {row.tobytes() for row in support.rows}
-        return sum(row.tobytes() in known for row in images.rows)
-    digests = set(support.digests())
-    return sum(digest in digests for digest in images.digests())
+    """How many of the images are in the support: with the same content, or the same embedding."""
+    digests, rows = set(support.digests()), {row.tobytes() for row in support.rows}
+    pairs = zip(images.digests(), images.rows, strict=True)
+    return sum(digest in digests or row.tobytes() in rows for digest, row in pairs)
 
 
 def first_of_equals(rows: NDArray[np.float32], labels: NDArray[np.str_]) -> NDArray[np.intp]:

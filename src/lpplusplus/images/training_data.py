@@ -226,15 +226,17 @@ def new_ones(mine: Embeddings, more: Embeddings, where: str) -> Embeddings:
             f"{where} has (views, dimensions) {more.X.shape[1:]} of each image, the classifier {mine.X.shape[1:]}: "
             f"embed both alike."
         )
-    label_of = dict(zip(mine.digests(), mine.labels.tolist(), strict=True))
+    labels_of: dict[bytes, list[str]] = {}
+    for digest, label in zip(mine.digests(), mine.labels.tolist(), strict=True):
+        labels_of.setdefault(digest, []).append(label)
     fresh = []
     for row, digest in enumerate(more.digests()):
-        there = label_of.get(digest)
+        there = labels_of.get(digest)
         if there is None:
             fresh.append(row)
-        elif there != more.labels[row]:
+        elif more.labels[row] not in there:
             raise SourceError(
-                f"{more.paths[row]} is in the classifier already, as {shown(there)} and not as "
+                f"{more.paths[row]} is in the classifier already, as {shown(there[0])} and not as "
                 f"{shown(str(more.labels[row]))}: remove it first (remove, with photos), if that was wrong."
             )
     return more.subset(fresh)

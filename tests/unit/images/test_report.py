@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import shutil
 import zipfile
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lpplusplus import LinearProbe, LPPlusPlus, TipAdapter
+from lpplusplus._core.base import FewShotClassifier
 from lpplusplus.images import ImageClassifier, embed, open_images
 from lpplusplus.images import report as pages
 from lpplusplus.images.report import SIDE, thumbnail
@@ -248,3 +251,71 @@ def test_differences_within_noise_are_no_lead():
     assert compared((0.05, 0.02), 0.5, "x") == "That is 5.0 points better than x (50.0 %)."
     assert compared((-0.05, 0.02), 0.5, "x") == "That is 5.0 points worse than x (50.0 %)."
     assert compared((0.0, 0.0), 0.5, "x").startswith("No clear difference")
+
+
+def test_of_a_loaded_classifier_and_of_one_that_grew(photos, tmp_path, monkeypatch):
+    """A file has the last two parts of paths and a part of each digest: enough to find the photos again, from here."""
+    monkeypatch.chdir(photos.parent)
+    shutil.copytree(photos, tmp_path / "more" / "more")
+    toy_image(700).save(tmp_path / "more" / "more" / "wren" / "another.png")
+    clf = ImageClassifier(ToyEncoder()).fit("photos")
+    shown = Reader(clf.report()).values("src")
+    assert shown
+    clf.save(tmp_path / "m.lpp")
+    again = ImageClassifier.load(tmp_path / "m.lpp", encoder=ToyEncoder())
+    assert Reader(again.report()).values("src") == shown
+    monkeypatch.chdir(photos)
+    assert Reader(again.report()).values("src") == shown
+    monkeypatch.chdir(tmp_path / "more")
+    grown = again.add("more")
+    assert len(grown.support_) == 1 + len(clf.support_)
+    page = grown.report()
+    assert "photo not found" not in page
+    assert pictures(page)
+
+
+def test_rows_that_share_a_path_are_not_mixed_up():
+    """The photo that looks mislabelled was added later, under a path that another photo has."""
+    rng = np.random.default_rng(0)
+    plain = {label: [Image.fromarray(rng.integers(0, 40, (32, 32, 3), np.uint8) + np.uint8(level)) for _ in range(6)]
+             for label, level in (("dark", 0), ("light", 200))}  # fmt: skip
+    clf = ImageClassifier(ToyEncoder()).fit(plain["dark"] + plain["light"], ["dark"] * 6 + ["light"] * 6)
+    twice = plain["light"][0].copy()
+    clf.add([twice.point(lambda value: value ^ 1)], ["dark"])  # A light photo among the dark, as path "image 0".
+    assert len(set(clf.support_.paths)) < len(clf.support_)
+    page = clf.report()
+    (section,) = re.findall(r'<section id="doubtful">.*?</section>', page, re.DOTALL)
+    shown = [np.asarray(picture).mean() for picture in pictures(section)]
+    assert shown
+    assert min(shown) > 150  # All that is doubted is light.
+
+
+@pytest.mark.parametrize("method", [LinearProbe(), TipAdapter()])
+def test_the_curve_is_of_the_method_that_was_trained(photos, method):
+    clf = ImageClassifier(ToyEncoder(), method=method, template=["a {}.", "the {}!"], views=2).fit(photos)
+    fits, named = [], []
+    real, real_lpp = type(method).fit, LPPlusPlus.fit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(method), "fit", lambda self, X, *a, **k: fits.append((X.shape, k)) or real(self, X, *a, **k))
+        patch.setattr(LPPlusPlus, "fit", lambda self, *a, **k: named.append(k.get("text")) or real_lpp(self, *a, **k))
+        text = Reader(clf.report()).text.replace("\xa0", " ")
+    assert named == [None] * 4  # Images alone. LP++ with names was not asked for.
+    assert len(fits) == 4 + 2 + 2
+    assert all(shape[1:] == clf.support_.X.shape[1:] == (2, 24) for shape, _ in fits)
+    assert all(k["text"].ndim == 3 for _, k in fits)
+    (last,) = re.findall(r"this classifier \((?:[\d.]+ % → )?([\d.]+) %\)", text)
+    assert float(last) == pytest.approx(100 * clf.insight_.accuracy, abs=0.06)
+
+
+def test_fits_of_a_report(photos):
+    """One with all photos, four folds with and without names, and two each with a half and a quarter; names once."""
+    fits = []
+    real = FewShotClassifier._fit_checked
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FewShotClassifier, "_fit_checked",
+                      lambda self, *a, **k: fits.append(type(self).__name__) or real(self, *a, **k))  # fmt: skip
+        clf = ImageClassifier(ToyEncoder()).fit(photos)
+        clf.report()
+        clf.check()
+    assert fits.count("LPPlusPlus") == 1 + 2 * 4 + 2 + 2
+    assert fits.count("ZeroShot") == 1
