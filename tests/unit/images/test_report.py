@@ -275,7 +275,7 @@ def test_of_a_loaded_classifier_and_of_one_that_grew(photos, tmp_path, monkeypat
 
 
 def test_rows_that_share_a_path_are_not_mixed_up():
-    """A light photo among the dark ones looks like light ones, and has a path that a dark photo of the next list has."""
+    """A light photo among the dark ones looks like light ones; a dark photo of the next list has the same path."""
     rng = np.random.default_rng(0)
 
     def drawn(level):
