@@ -249,8 +249,10 @@ class UndoJournal:
         return change.number, moves
 
     def _checked(self, moves: Any) -> Moves:
-        """The moves of a line; raises if one of them leaves the folder."""
+        """The moves of a line; raises if one of them leaves the folder, or puts a folder into itself."""
         pairs = tuple((str(source), str(target)) for source, target in moves)
+        if any(f"{one}/".startswith(f"{other}/") for pair in pairs for one, other in (pair, pair[::-1])):
+            raise ValueError("a folder is moved into itself")
         for path in (path for pair in pairs for path in pair):
             self._place(path)
         return pairs
