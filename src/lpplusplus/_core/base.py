@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import backend, checks, model_file
 from .backend import Array
+from .class_prompts import warn_of_order
 from .input_checks import InputChecks
 from .parameters import check_parameters, in_words_of_today
 from .rows import Rows
@@ -203,7 +204,10 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
             self._check_parameters()
             task = self._check_task(X, y, sample_weight=sample_weight, **whole(X, **given))
             self.chosen_ = None  # Not of the previous fit.
-            self._fit_task(self._weighed(task.working(places=self.needs_places)))
+            working = self._weighed(task.working(places=self.needs_places))
+            if working.text is not None and not (isinstance(working.X, Rows) or self.needs_places):
+                warn_of_order(working.X, working.y, task.text, working.text)
+            self._fit_task(working)
             for before in ("metadata_", "task_"):  # They belong to the previous fit.
                 self.__dict__.pop(before, None)
             if not isinstance(task.X, Rows):

@@ -83,7 +83,10 @@ def check_rows(X: Any, name: str, *, dim: int | None = None) -> Array:
                 f"a row for each image, a column for each dimension of its embedding."
             )
     if dim is not None and X.shape[1] != dim:
-        raise ValueError(f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.")
+        scaled = " A scaler or PCA before the classifier changes images only: leave it out." if "text" in name else ""
+        raise ValueError(
+            f"{name} has {X.shape[1]} columns but the images have {dim}: embed both with the same model.{scaled}"
+        )
     check_finite(X, name)
     return storable(X)
 
@@ -175,7 +178,9 @@ def _first(bad: Array) -> tuple[int, int]:
 
 
 def check_labels(y: Any, name: str, n_rows: int) -> np.ndarray[Any, Any]:
-    """`y` as a one-dimensional numpy array of labels of any kind."""
+    """`y` as a one-dimensional numpy array of labels of any kind; an iterator or the values of a dictionary, too."""
+    if isinstance(y, Iterable) and not hasattr(y, "__getitem__"):
+        y = list(y)
     check_dense(y, name)
     _check_one_kind(y, name)
     if backend.is_foreign(y):
@@ -280,7 +285,7 @@ def encode_labels(y: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], name: 
         row = next(i for i, label in enumerate(y.tolist()) if label not in position)
         raise ValueError(
             f"{name} has the unknown label {some(y[row : row + 1])} in row {row}; the classes are {some(classes)}. "
-            f"Remove these rows or name the class in classes=[...]."
+            f"Remove these rows or name the class in classes=[...].{of_sklearn(y, classes)}"
         ) from None
 
 
@@ -292,6 +297,17 @@ def check_every_class_has_examples(task: Task, classes: np.ndarray[Any, Any], re
             f"class {some(classes[missing[:1]])} has neither examples nor text ({missing.size} such class(es) in "
             f"all): remove it from classes=, or {remedy}."
         )
+
+
+def of_sklearn(y: np.ndarray[Any, Any], names: Iterable[object]) -> str:
+    """A remedy for an error, where scikit-learn's tools may have replaced labels by the numbers of their classes."""
+    if y.dtype.kind not in "iu" or not all(isinstance(name, str) for name in names):
+        return ""
+    return (
+        " Some of scikit-learn's tools (VotingClassifier, BaggingClassifier, CalibratedClassifierCV, "
+        "cross_val_predict) replace labels by 0, 1, … in sorted order: with them leave classes out, and give text as "
+        "an array whose rows are in that order."
+    )
 
 
 def some(labels: Iterable[object]) -> str:

@@ -1,5 +1,6 @@
 """`text=` in all its forms: one embedding per class or several prompts of each, by position or by name."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -7,6 +8,17 @@ import numpy as np
 
 from . import backend, checks
 from .backend import Array
+from .folds import first_of_each_class
+
+ENOUGH_TO_COMPARE = 8
+"""Images of a class that are compared with the names."""
+CLEARLY = 0.25
+"""Another reading fits clearly better if the names of this part of the classes more fit their images best. Names
+contradict the labels as a whole if those of less than this part do."""
+MOSTLY = 0.7
+"""Names in another order are different names for at least this part of the classes; names that mean nothing seldom."""
+STANDS_OUT = 3.0
+"""How many standard deviations the cosine with the best name must lie above the others."""
 
 Text: TypeAlias = Any
 """As it was given, checked: (K, D) embeddings of the classes; (P, K, D), of P prompts of each; or, if numbers of
@@ -49,7 +61,7 @@ def read_text(
     if not by_name or (possible and not isinstance(text, Mapping) and not possible & set(names)):
         return vectors, classes
     given = checks.check_labels(names, "the names of text", len(names))
-    _check_names(names, wanted, closed=classes is not None)
+    _check_names(names, wanted, closed=classes is not None, also=checks.of_sklearn(np.asarray(wanted), names))
     ordered = np.unique(given) if classes is None else classes
     position = {name: i for i, name in enumerate(names)}
     order = [position[label] for label in _listed(ordered)]
@@ -95,6 +107,51 @@ def unit_text(text: Text, like: Array | None = None) -> tuple[Array, Array | Non
     mean = backend.namespace(prompts).sum(prompts, axis=0)
     checks.check_no_zero_rows(mean, "the mean of the prompts in text")
     return backend.unit_rows(mean), prompts
+
+
+def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
+    """Warn if the text fits the images clearly better in another order, of its axes or of its rows.
+
+    `unit` are the class names of unit length. A few images of each class are looked at. Cosines are compared less what
+    an image has in common with all names, and a name with all images. Names that mean nothing stand out from none.
+    """
+    rows = first_of_each_class(backend.to_numpy(y), ENOUGH_TO_COMPARE)
+    present, labels = np.unique(backend.to_numpy(y)[rows], return_inverse=True)
+    F = backend.unit_rows(X[backend.like(rows, y), :])
+    means = backend.unit_rows(backend.sum_by_class(F, backend.like(labels, y), len(present)))
+    classes = np.arange(len(present))
+
+    def right(names: Array) -> tuple[np.ndarray[Any, Any], float]:
+        """How names fit classes, and for what part of the classes the best is their own."""
+        scores = backend.to_numpy(means @ names[backend.like(present, y), :].T).astype(np.float64)
+        scores -= scores.mean(axis=0)
+        scores -= scores.mean(axis=1, keepdims=True)
+        return scores, float((scores.argmax(axis=1) == classes).mean())
+
+    scores, part = right(unit)
+    shape = (len(text), 0) if isinstance(text, list) else tuple(text.shape)
+    if shape[0] == shape[1]:
+        other = text.T if len(shape) == 2 else backend.namespace(text).permute_dims(text, (1, 0, 2))
+        if right(unit_text(other, unit)[0])[1] > part + CLEARLY:
+            remedy = "text.T: a row for each class" if len(shape) == 2 else "text.swapaxes(0, 1): prompts first"
+            warnings.warn(
+                f"text has shape {shape}, which can be read in two ways, and the other one fits the images better: "
+                f"pass {remedy}.",
+                stacklevel=4,
+            )
+            return
+    best = scores.argmax(axis=1)
+    matched = np.zeros(scores.shape, bool)
+    matched[classes, best] = True
+    if len(present) < 4 or part >= CLEARLY or len(np.unique(best)) < MOSTLY * len(present):
+        return
+    if scores[matched].mean() - scores[~matched].mean() > STANDS_OUT * scores[~matched].std():
+        warnings.warn(
+            "nearly every name fits the images of another class best, and each those of a different one: are the rows "
+            "of text in the order of the classes, which by default are the sorted labels? Give text by name, "
+            "text={label: embedding}, or the order of its rows in classes=[...].",
+            stacklevel=4,
+        )
 
 
 def joined_text(mine: Text, known: list[Any], more: Text, named: list[Any], order: list[Any]) -> Text:
@@ -187,7 +244,7 @@ def _check_lengths(text: Any) -> None:
         )
 
 
-def _check_names(names: list[Any], wanted: list[Any], *, closed: bool) -> None:
+def _check_names(names: list[Any], wanted: list[Any], *, closed: bool, also: str) -> None:
     """Raise unless every wanted class has one name; `closed` if there may be no others."""
     which, what, why = [label for label in wanted if label not in set(names)], "has no embedding of", ""
     if not which and closed:
@@ -197,7 +254,7 @@ def _check_names(names: list[Any], wanted: list[Any], *, closed: bool) -> None:
     if which:
         raise ValueError(
             f"text {what} {checks.some(which[:1])}{why} ({len(set(which))} such class(es) in all): give one embedding "
-            f"for each class by its name, or an array in the order of the classes."
+            f"for each class by its name, or an array in the order of the classes.{also}"
         )
 
 

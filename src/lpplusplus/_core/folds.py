@@ -44,3 +44,10 @@ def evenly(rows: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
     [0, 2, 5, 7]
     """
     return rows if len(rows) <= most else rows[np.arange(most) * len(rows) // most]
+
+
+def first_of_each_class(y: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """Rows of the first `count` images of each class, ascending."""
+    order = np.argsort(y, kind="stable")
+    before = np.searchsorted(y[order], y[order])  # Images of smaller classes.
+    return np.sort(order[np.arange(len(y)) - before < count])

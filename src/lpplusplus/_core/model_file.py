@@ -253,8 +253,11 @@ def _plain(metadata: Any) -> Any:
 
 
 def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Labels with their dtype, since 1, "1" and True are different labels."""
-    labels = [label.item() if isinstance(label, np.generic) else label for label in classes.tolist()]
+    """Labels with their dtype, since 1, "1" and True are different labels. Dates are numbers, bytes Latin-1."""
+    kind, plain = classes.dtype.kind, classes
+    if kind in "MmS":
+        plain = np.char.decode(classes, "latin-1") if kind == "S" else classes.astype(np.int64)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in plain.tolist()]
     if not all(isinstance(label, str | bool | int | float) for label in labels):
         raise ValueError(
             f"labels of type {type(labels[0]).__name__} cannot be saved: use strings, whole numbers or booleans."
@@ -263,7 +266,7 @@ def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
-    if not re.fullmatch(r"object|[<>|]?[Ubiuf]\d{1,8}", encoded["dtype"]):
+    if not re.fullmatch(r"object|[<>|]?[SUbiuf]\d{1,8}|[<>][Mm]8(\[\w{1,8}\])?", encoded["dtype"]):
         raise ValueError(f"labels of dtype {encoded['dtype']!r} are not supported")
     dtype = np.dtype(encoded["dtype"])
     labels = encoded["labels"]
@@ -272,11 +275,12 @@ def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
     longest = 4 * max((len(label) for label in labels if isinstance(label, str)), default=0)
     if dtype.itemsize > max(longest, 40_000) or max(longest, dtype.itemsize) * len(labels) > LARGEST_LABELS:
         raise ValueError(f"{len(labels)} labels of dtype {dtype} would take too much memory")
+    plain = {"M": "int64", "m": "int64", "S": f"U{dtype.itemsize}"}.get(dtype.kind, dtype)
     with np.errstate(invalid="ignore"):
-        decoded = np.array(labels, dtype) if dtype.kind == "O" else np.array(labels).astype(dtype)
+        decoded = np.array(labels, dtype) if dtype.kind == "O" else np.array(labels).astype(plain)
     if decoded.tolist() != labels:  # numpy 1 lets numbers wrap around, and all versions cut strings short.
         raise ValueError(f"labels do not fit the dtype {dtype}")
-    return decoded
+    return np.char.encode(decoded, "latin-1").astype(dtype) if dtype.kind == "S" else decoded.astype(dtype)
 
 
 def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:

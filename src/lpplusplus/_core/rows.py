@@ -66,7 +66,9 @@ class Rows:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Array:
-        return self.read(key[0] if isinstance(key, tuple) else key)
+        rows, *columns = key if isinstance(key, tuple) else (key,)
+        block = self.read(rows)
+        return block if columns in ([], [slice(None)]) else block[(slice(None), *columns)]
 
     def read(self, rows: Any, room: Array | None = None) -> Array:
         """Some of the rows. If they have to be copied, then to `room`, an array with at least as many rows."""

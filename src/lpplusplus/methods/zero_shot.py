@@ -86,7 +86,9 @@ class ZeroShot(TextBased):
             raise ValueError("ZeroShot without examples needs text= and classes=, one row of text per class.")
         classes = checks.check_classes(classes, np.empty(0), vectors)
         # Examples are not looked at, so the names can take their place. A frame's columns have names to keep.
-        names = text if hasattr(text, "columns") else unit_text(vectors)[0]
+        names = unit_text(vectors)[0]
+        if hasattr(text, "columns"):
+            names = type(text)(dict(zip(text.columns, names.T, strict=True)))
         return super()._check_task(names, classes, text=vectors, classes=classes, **others)
 
     def _worth_keeping(self, task: Task) -> Task:

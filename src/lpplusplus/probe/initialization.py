@@ -8,13 +8,13 @@ which is the default here; the published training-free results, which are above 
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
 from .._core.class_prompts import weighted
+from .._core.folds import first_of_each_class
 from .._core.rows import some_rows, sum_by_class, unit_rows
 from .._core.softmax import means_under_softmax, zero_of
 from .._core.task import Task
@@ -141,7 +141,7 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     """
     F, y = _ready(F, y)
     xp, n_classes = backend.namespace(F), text.shape[0]
-    first = _first_of_each_class(backend.to_numpy(y), ENOUGH_TO_BELIEVE)
+    first = first_of_each_class(backend.to_numpy(y), ENOUGH_TO_BELIEVE)
     if len(first) < F.shape[0]:
         rows = backend.like(first, y)
         F, y, roots = some_rows(F, rows), y[rows], None if roots is None else roots[rows]
@@ -165,13 +165,6 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     limit = RANDOM_NAME * (n_classes - 1) * counts
     doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
     return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text
-
-
-def _first_of_each_class(y: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """Rows of the first `count` images of each class, ascending."""
-    order = np.argsort(y, kind="stable")
-    before = np.searchsorted(y[order], y[order])  # Images of smaller classes.
-    return np.sort(order[np.arange(len(y)) - before < count])
 
 
 def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:

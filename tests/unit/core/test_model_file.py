@@ -91,7 +91,7 @@ def test_labels_come_back_as_they_were(task, tmp_path, labels):
 
 def test_labels_that_json_cannot_hold_are_refused(task, tmp_path):
     F, y, _ = task
-    labels = np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]")
+    labels = np.arange("2024-01-01", "2024-01-06", dtype="datetime64[D]").astype(object)
     probe = LPPlusPlus(updates=5).fit(F, labels[y])
     with pytest.raises(ValueError, match="cannot be saved"):
         probe.save(tmp_path / "l.lpp")
