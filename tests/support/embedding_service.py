@@ -95,11 +95,11 @@ def nothing(connection):
 
 
 def drips(*pieces, forever=b""):
-    """Send `pieces`, then one of `forever`, every 50 ms, for 20 s at most."""
+    """Send `pieces`, then one of `forever`, every 50 ms, until the connection is closed."""
 
     def send(connection):
         connection.recv(1 << 20)
-        for piece in itertools.chain(pieces, itertools.repeat(forever, 400)):
+        for piece in itertools.chain(pieces, itertools.repeat(forever)):
             connection.sendall(piece)
             time.sleep(0.05)
 

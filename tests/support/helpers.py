@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,15 @@ def shared_data(name):
     if not path.exists():
         pytest.skip(f"{path} is not here: set LPP_DATA to a folder with the real CLIP features")
     return path
+
+
+def until(condition, told=str):
+    """What `condition` gives once it is true; the limit only ends a test that would hang, on any machine."""
+    end = time.monotonic() + 300
+    while not (found := condition()):
+        assert time.monotonic() < end, told(found)
+        time.sleep(0.01)
+    return found
 
 
 def resign(path, change=lambda model: None, arrays=None, version=2, careless=False):

@@ -164,11 +164,11 @@ def test_workers_end_with_the_process_that_started_them(root, tmp_path, how, row
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     os.kill(process.pid, how)
-    _, alive = psutil.wait_procs(workers, timeout=10)
+    _, alive = psutil.wait_procs(workers, timeout=300)
     for left in alive:
         left.kill()
     assert not alive
-    process.communicate(timeout=10)  # Nobody holds its pipes.
+    process.communicate(timeout=300)  # Nobody holds its pipes.
 
 
 def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):

@@ -789,13 +789,13 @@ def test_interrupted_with_two_thousand_classes(tiny, work):
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
             preexec_fn=hears_ctrl_c,
         )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not (store / "shard-000000.safetensors").exists():
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.002)
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=60)
+        said, complained = process.communicate(timeout=300)
         if process.returncode:
             break
     assert process.returncode == 130

@@ -2,7 +2,6 @@
 
 import base64
 import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers import until
 from lpplusplus import LPPlusPlus, ZeroShot, encoders
 from lpplusplus.encoders import EncoderError
 from lpplusplus.images import ImageClassifier
@@ -263,8 +263,7 @@ def test_requests_share_batches(saved, encoder):
         waiting = [pool.submit(client.post, "/predict", files=form(FILES[0]))]
         assert encoder.asked.wait(20)
         waiting += [pool.submit(client.post, "/predict", files=form(content)) for content in FILES[1:]]
-        while len(client.app.state.batcher._ready) < 5:
-            time.sleep(0.01)
+        until(lambda: len(client.app.state.batcher._ready) >= 5)
         encoder.batches.clear()
         encoder.allowed.set()
         assert all(one.result().status_code == 200 for one in waiting)
@@ -275,8 +274,7 @@ def test_a_full_queue_refuses_and_recovers(saved, encoder):
     encoder.allowed.clear()
     with client_of(saved[0], max_images=4, queue=4) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.post, "/predict", files=form(*FILES[:4]))
-        while "lpp_queue_images 4.0" not in client.get("/metrics").text:
-            time.sleep(0.01)
+        until(lambda: "lpp_queue_images 4.0" in client.get("/metrics").text)
         answer = client.post("/predict", files=form(FILES[0]))
         refused(answer, 429, "queue_full")
         assert answer.headers["retry-after"] == "1"
@@ -362,25 +360,20 @@ def test_a_replaced_file_is_used_and_a_broken_one_is_not(saved, encoder, tmp_pat
     path.write_bytes(saved[0].read_bytes())
     two = ImageClassifier(ToyEncoder()).fit(make_folder(tmp_path / "photos", {"cat": 3, "dog": 3}))
 
-    def until(client, condition):
-        end = time.monotonic() + 10
-        while not condition(health := client.get("/health").json()):
-            assert time.monotonic() < end, health
-            time.sleep(0.02)
-        return health
+    def health(client, status):
+        return until(lambda: (now := client.get("/health").json())["status"] == status and now)
 
     with client_of(path) as client:
         before = client.get("/health").json()["models"]["birds"]
         path.write_bytes(b"broken")
-        health = until(client, lambda health: health["status"] == "stale")
-        assert "truncated" in health["models"]["birds"]["problem"]
+        assert "truncated" in health(client, "stale")["models"]["birds"]["problem"]
         assert len(client.get("/classes").json()["classes"]) == 3
         assert client.post("/predict", files=form(FILES[0])).status_code == 200
         two.save(path)
-        until(client, lambda health: health["status"] == "ok")
+        health(client, "ok")
         assert [one["label"] for one in client.get("/classes").json()["classes"]] == ["cat", "dog"]
         path.unlink()
-        assert "no such file" in until(client, lambda health: health["status"] == "stale")["models"]["birds"]["problem"]
+        assert "no such file" in health(client, "stale")["models"]["birds"]["problem"]
         assert client.post("/predict", files=form(FILES[0])).status_code == 200
         numbers = client.get("/metrics").text
     assert before["problem"] is None
@@ -395,11 +388,7 @@ def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
     path.write_bytes(saved[0].read_bytes())
 
     def stale(client):
-        end = time.monotonic() + 20
-        while (health := client.get("/health")).json()["status"] == "ok":
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        return health
+        return until(lambda: (health := client.get("/health")).json()["status"] == "stale" and health)
 
     with client_of(path) as client:
         path.write_bytes(b"broken")
@@ -411,8 +400,7 @@ def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
             raise OSError(2, "there is no such file", f"{tmp_path}/encoder/model.onnx")
 
         path.write_bytes(saved[0].read_bytes())
-        while client.get("/health").json()["status"] != "ok":
-            time.sleep(0.02)
+        until(lambda: client.get("/health").json()["status"] == "ok")
         monkeypatch.setattr(registry, "load", elsewhere)
         path.write_bytes(saved[0].read_bytes() + b" ")
         health = stale(client)
