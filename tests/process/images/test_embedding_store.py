@@ -275,7 +275,10 @@ def test_killed_before_every_single_step_and_resumed(kind, tmp_path):
 
 def test_two_writers_at_once_are_refused(photos, tmp_path):
     store = tmp_path / "store"
-    tells = "real = encoder.encode_prepared\nencoder.encode_prepared = lambda batch: print('encodes', flush=True) or real(batch)"
+    tells = (
+        "real = encoder.encode_prepared\n"
+        "encoder.encode_prepared = lambda batch: print('encodes', flush=True) or real(batch)"
+    )
     script = SCRIPT.replace("delay=0.01", "delay=600").replace('print("ready", flush=True)', tells)
     with start("-c", script, str(photos), str(store)) as process:
         try:
