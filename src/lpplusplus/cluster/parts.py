@@ -7,7 +7,7 @@ import json
 import re
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..images.parquet.reading import read_file
 from ..images.parquet.tables import EMBEDDING, LABEL, labels_of
 from ..images.sources import ImageSet, open_images
 from ..images.sources.class_names import check_label
-from ..images.sources.folders import EXTENSIONS, Tree, from_tree
+from ..images.sources.folders import EXTENSIONS, ListedTree, from_tree
 from ..images.sources.image_set import Item, StoredFile
 from ..images.store import ROWS_PER_SHARD
 from ..images.store.shards import list_digest
@@ -54,10 +54,7 @@ class PlacedFile(StoredFile):
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with self.system.open_input_file(self.place) as file:
-                    if file.size() > limits.max_bytes:
-                        raise ImageError(
-                            self.path, f"has {file.size():,} bytes, more than {limits.max_bytes:,} allowed."
-                        )
+                    self.check_size(file.size(), limits)
                     content: bytes = file.read()
                     return content
             except FileNotFoundError:
@@ -92,8 +89,7 @@ class TarMember(StoredFile):
     path: str
 
     def read_bytes(self, limits: Limits) -> bytes:
-        if self.size > limits.max_bytes:
-            raise ImageError(self.path, f"has {self.size:,} bytes, more than {limits.max_bytes:,} allowed.")
+        self.check_size(self.size, limits)
         content: bytes = self.archive.read_at(self.size, self.offset)
         if len(content) != self.size:
             raise ImageError(self.path, "is cut off: its archive is truncated.")
@@ -138,32 +134,43 @@ class Files:
 
 
 @dataclass(frozen=True)
-class RowGroup:
-    """A row group of a Parquet file with images, or with embeddings."""
+class Packed:
+    """A tar archive of images, or a row group of a Parquet file; or a whole Parquet file, if it has embeddings."""
 
     place: str
     path: str
-    group: int
     size: int
     labels: bool
+    group: int | None = None
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return shown_in(self.place, self.path)
 
     @property
     def listed(self) -> str:
-        return list_digest([shown_in(self.place, self.path), f"group {self.group}", f"{self.size} bytes"], None)
+        """Digest of what it is; its output keeps it."""
+        group = [] if self.group is None else [f"group {self.group}"]
+        return list_digest([self.where, *group, f"{self.size} bytes"], None)
 
     def open(self) -> ImageSet | Embeddings:
         """Images or embeddings, on a worker."""
         system, _ = open_place(self.place)
-        where = shown_in(self.place, self.path)
+        if self.group is None:
+            return self._of_archive(system.open_input_file(self.path))
         file = need_pyarrow("parquet").ParquetFile(system.open_input_file(self.path))
-        names = file.schema_arrow.names
-        if EMBEDDING in names:
+        if EMBEDDING in file.schema_arrow.names:
             return read_file(system, self.path, self.place)
+        return self._of_table(file)
+
+    def _of_table(self, file: Any) -> ImageSet:
+        names = file.schema_arrow.names
         column = next((name for name in IMAGES if name in names), None)
         if column is None:
-            raise SourceError(f"{where} has the columns {shown(names)}, expected one of {', '.join(IMAGES)}.")
+            raise SourceError(f"{self.where} has the columns {shown(names)}, expected one of {', '.join(IMAGES)}.")
         if self.labels and LABEL not in names:
-            raise SourceError(f"{where} has no column {LABEL!r}: add one, or use --no-labels.")
+            raise SourceError(f"{self.where} has no column {LABEL!r}: add one, or use --no-labels.")
         wanted = [name for name in (column, "path", *([LABEL] if self.labels else [])) if name in names]
         table = file.read_row_group(self.group, columns=wanted)
         images: list[Any] = table.column(column).to_pylist()
@@ -174,53 +181,33 @@ class RowGroup:
                 path = path or image.get("path")
                 image = image.get("bytes")
             if image is not None and not isinstance(image, bytes):
-                raise SourceError(f"{where}: {column!r} is {shown(str(table.schema.field(column).type))}, not bytes.")
-            items.append(TableBytes(image, path or f"{where}[{self.group}.{row}]"))
-        found = labels_of(table.column(LABEL), where)[0] if self.labels else None
-        return image_set(items, found, where)
+                kind = shown(str(table.schema.field(column).type))
+                raise SourceError(f"{self.where}: {column!r} is {kind}, not bytes.")
+            items.append(TableBytes(image, path or f"{self.where}[{self.group}.{row}]"))
+        return image_set(items, labels_of(table.column(LABEL), self.where)[0] if self.labels else None, self.where)
 
-
-@dataclass(frozen=True)
-class TarShard:
-    """A tar archive in the layout of WebDataset: `000.jpg` beside `000.cls` or `000.json` with a label."""
-
-    place: str
-    path: str
-    size: int
-    labels: bool
-
-    @property
-    def listed(self) -> str:
-        return list_digest([shown_in(self.place, self.path), f"{self.size} bytes"], None)
-
-    def open(self) -> ImageSet:
-        """The images, on a worker."""
-        system, _ = open_place(self.place)
-        where = shown_in(self.place, self.path)
-        archive = system.open_input_file(self.path)
-        items: list[Item] = []
+    def _of_archive(self, archive: Any) -> ImageSet:
+        """In the layout of WebDataset: `000.jpg` beside `000.cls` or `000.json` with a label."""
+        images: list[tuple[str, Item]] = []
         labels: dict[str, str] = {}
-        keys = []
-        for member in tar_members(archive, where):
+        for member in tar_members(archive, self.where):
             folder, _, name = member.path.rpartition("/")
             stem, _, ending = name.partition(".")  # WebDataset's rule: up to the first dot.
             key = f"{folder}/{stem}"
             if f".{ending.lower()}" in EXTENSIONS:
-                items.append(member)
-                keys.append(key)
+                images.append((key, member))
             elif self.labels and ending in ("cls", "json") and member.size < 2**20:
                 label = _label(archive.read_at(member.size, member.offset), ending, member.path)
                 if label is not None:
                     labels.setdefault(key, label)
-        if not self.labels:
-            return image_set(items, None, where)
-        lost = [key for key in keys if key not in labels]
+        lost = [key for key, _ in images if self.labels and key not in labels]
         if lost:
             raise SourceError(f"{lost[0]} has no label, neither in .cls nor in .json: add them, or use --no-labels.")
-        return image_set(items, [labels[key] for key in keys], where)
+        told = [labels[key] for key, _ in images] if self.labels else None
+        return image_set([item for _, item in images], told, self.where)
 
 
-WorkPart = Files | RowGroup | TarShard
+WorkPart = Files | Packed
 
 
 @dataclass(frozen=True)
@@ -231,8 +218,6 @@ class WorkPlan:
     ----------
     parts
         In order.
-    images
-        Number of images, if it is known beforehand.
     labelled
         Whether images have labels.
     classes, names
@@ -244,7 +229,6 @@ class WorkPlan:
     """
 
     parts: Sequence[WorkPart]
-    images: int | None
     labelled: bool
     classes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -257,9 +241,9 @@ def plan(source: str, *, labels: bool) -> WorkPlan:
 
     Parts of a list of images begin where the local engine's shards begin, so that batches have the same images.
     """
-    shards = _shards(source, labels)
-    if shards is not None:
-        return shards
+    packed = _packed(source, labels)
+    if packed:
+        return WorkPlan(packed, labels)
     place, images = source, _images(source, labels)
     if not images.items and not images.problems:
         raise SourceError(f"{spelled(source)} has no images.")
@@ -274,7 +258,7 @@ def plan(source: str, *, labels: bool) -> WorkPlan:
         for a in range(0, len(images), step)
     ]  # fmt: skip
     problems = tuple((str(one.path), one.reason) for one in images.problems)
-    return WorkPlan(parts, len(images), given is not None, images.classes, images.names, problems, images.ignored)
+    return WorkPlan(parts, given is not None, images.classes, images.names, problems, images.ignored)
 
 
 def image_set(items: list[Item], labels: Sequence[str] | None, source: str) -> ImageSet:
@@ -299,12 +283,14 @@ def _images(source: str, labels: bool) -> ImageSet:
     if not is_address(source):
         return open_images(source, labels=labels)
     system, path = open_place(source)
-    tree = _PlacedTree(system, path, source)
+    inside = system.get_file_info(need_pyarrow("fs").FileSelector(path, recursive=True))
+    files = (PlacedFile(system, info.path, shown_in(source, info.path)) if info.is_file else None for info in inside)
+    tree = ListedTree(Path(path), zip((Path(info.path) for info in inside), files, strict=True))
     return from_tree(Path(path), tree, labels=labels, allow_empty=False, part=None)
 
 
-def _shards(source: str, labels: bool) -> WorkPlan | None:
-    """The parts of Parquet files and tar archives; None if the source has images instead."""
+def _packed(source: str, labels: bool) -> list[Packed]:
+    """The parts of Parquet files and tar archives; none if the source has images instead."""
     fs = need_pyarrow("fs")
     system, path = open_place(source)
     info = system.get_file_info(path)
@@ -312,27 +298,18 @@ def _shards(source: str, labels: bool) -> WorkPlan | None:
         raise SourceError(f"{spelled(source)} does not exist.")
     inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
     chosen = sorted((o for o in inside if o.base_name[:1] not in "._"), key=lambda one: one.path)
-    tables = [one for one in chosen if one.base_name.endswith(".parquet")]
     tars = [one for one in chosen if re.search(r"\.(tar|tgz)(\.\w+)?$", one.base_name)]
     place = source if is_address(source) else ""
-    if tars:
-        packed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
-        if packed:
-            raise SourceError(f"{packed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
-        return WorkPlan([TarShard(place, one.path, one.size, labels) for one in tars], None, labels)
-    return _row_groups(system, tables, place, labels) if tables else None
-
-
-def _row_groups(system: Any, tables: Sequence[Any], place: str, labels: bool) -> WorkPlan:
-    parts: list[WorkPart] = []
-    images = 0
-    for one in tables:
-        file = need_pyarrow("parquet").ParquetFile(system.open_input_file(one.path))
-        whole = EMBEDDING in file.schema_arrow.names
-        groups = range(1 if whole else file.metadata.num_row_groups)
-        parts += [RowGroup(place, one.path, group, one.size, labels) for group in groups]
-        images += file.metadata.num_rows
-    return WorkPlan(parts, images, labels)
+    compressed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
+    if compressed:
+        raise SourceError(f"{compressed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
+    parts = [Packed(place, one.path, one.size, labels) for one in tars]
+    for one in chosen if not tars else ():
+        if one.base_name.endswith(".parquet"):
+            file = need_pyarrow("parquet").ParquetFile(system.open_input_file(one.path))
+            groups = 1 if EMBEDDING in file.schema_arrow.names else file.metadata.num_row_groups
+            parts += [Packed(place, one.path, one.size, labels, group) for group in range(groups)]
+    return parts
 
 
 def _label(content: bytes, ending: str, where: str) -> str | None:
@@ -343,34 +320,3 @@ def _label(content: bytes, ending: str, where: str) -> str | None:
     except (ValueError, AttributeError, RecursionError) as error:
         raise SourceError(f"{where} cannot be read ({shown(str(error))}).") from None
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
-
-
-class _PlacedTree(Tree):
-    """The folders of any file system, listed once."""
-
-    def __init__(self, system: Any, root: str, place: str) -> None:
-        super().__init__()
-        fs = need_pyarrow("fs")
-        self._inside: dict[Path, list[tuple[str, bool, Item]]] = {Path(root): []}
-        for info in system.get_file_info(fs.FileSelector(root, recursive=True)):
-            path = Path(info.path)
-            self._folder(path.parent if info.is_file else path)
-            if info.is_file:
-                item = PlacedFile(system, info.path, shown_in(place, info.path))
-                self._inside[path.parent].append((path.name, False, item))
-
-    def _folder(self, path: Path) -> None:
-        """Add a folder and all folders above it: object stores may not list them."""
-        if path not in self._inside:
-            self._inside[path] = []
-            self._folder(path.parent)
-            self._inside[path.parent].append((path.name, True, path))
-
-    def again(self) -> Tree:
-        tree = _PlacedTree.__new__(_PlacedTree)
-        Tree.__init__(tree)
-        tree._inside = self._inside
-        return tree
-
-    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
-        return self._inside[folder]

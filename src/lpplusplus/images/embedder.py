@@ -33,7 +33,7 @@ from .embeddings import Embeddings, Origin
 from .errors import SourceError
 from .sources import ImageSet
 from .sources.image_set import StoredFile, content_of
-from .store import ROWS_PER_SHARD, FeatureStore, Shard, StoreWriter
+from .store import ROWS_PER_SHARD, Shard, StoreWriter
 from .store.shards import list_digest
 
 HANDFUL = 16
@@ -76,28 +76,18 @@ def embed(
     limits
         Largest image that is decoded.
     """
-    if on_error not in ("stop", "skip"):
-        raise ValueError(f"on_error must be 'stop' or 'skip', got {on_error!r}.")
-    if isinstance(views, bool) or not isinstance(views, int | np.integer) or views < 0:
-        raise ValueError(f"views must be a whole number from 0, got {views!r}.")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}.")
+    _check_options(on_error, views, workers)
     if images.problems and on_error == "stop":
         raise images.problems[0]
     if not images.items and not images.problems:
         raise SourceError(f"{images.source} has no images.")
     origin = Origin.of(encoder, views)
     run = _EmbedRun(images, encoder, origin, limits, on_error == "skip", progress)
-    writer = None if store is None else StoreWriter(store, origin, run.listed)
-    with quiet_pillow(), writer or nullcontext():
-        if writer is not None:
-            writer.refuse_others(len(images), run.digest)
-        run.all(writer, workers or joblib.cpu_count())
-        if writer is None:
-            X = np.concatenate(run.parts)
-        else:
-            writer.finish(images.classes, images.names, images.labels is not None)
-            X = FeatureStore(writer.path).load().X
+    with quiet_pillow(), _Memory(origin.shape) if store is None else StoreWriter(store, origin, run.listed) as run.kept:
+        run.kept.refuse_others(len(images), run.digest)
+        run.all(workers or joblib.cpu_count())
+        run.kept.finish(images.classes, images.names, images.labels is not None)
+        X = run.kept.load()
     positions = np.array(run.positions, np.intp)
     return Embeddings(
         X,
@@ -115,6 +105,46 @@ def embed(
         items=[images.items[position] for position in run.positions],
         source=images.source,
     )
+
+
+def _check_options(on_error: str, views: int, workers: int | None) -> None:
+    if on_error not in ("stop", "skip"):
+        raise ValueError(f"on_error must be 'stop' or 'skip', got {on_error!r}.")
+    if isinstance(views, bool) or not isinstance(views, int | np.integer) or views < 0:
+        raise ValueError(f"views must be a whole number from 0, got {views!r}.")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}.")
+
+
+class _Memory(nullcontext["_Memory"]):
+    """In place of the writer of a store."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        super().__init__(self)
+        self.parts = [np.empty((0, *shape), np.float32)]
+        self.rows: dict[bytes, NDArray[np.float32]] = {}
+
+    def has(self, number: int, digest: bytes) -> bool:
+        return digest in self.rows
+
+    def row(self, number: int, digest: bytes) -> NDArray[np.float32]:
+        return self.rows[digest]
+
+    def put(self, number: int, shard: Shard) -> None:
+        self.parts.append(shard.embeddings)
+        self.rows.update(zip(map(bytes, shard.hashes), shard.embeddings, strict=True))
+
+    def matches(self, *about: object) -> bool:
+        return False
+
+    def refuse_others(self, *about: object) -> None:
+        pass
+
+    def finish(self, *about: object) -> None:
+        pass
+
+    def load(self) -> NDArray[np.float32]:
+        return np.concatenate(self.parts)
 
 
 class _Read(NamedTuple):
@@ -142,23 +172,22 @@ class _EmbedRun:
         self.listed = [
             list_digest(self.paths[span], None if self.labels is None else self.labels[span]) for span in self.spans
         ]
+        self.kept: StoreWriter | _Memory
         self.positions: list[int] = []
         self.digests: list[bytes] = []
-        self.parts: list[NDArray[np.float32]] = [np.empty((0, *origin.shape), np.float32)]
-        self.memory: dict[bytes, NDArray[np.float32]] = {}
         self.skipped: list[ImageError] = []
         self.reused = self.computed = 0
 
-    def all(self, writer: StoreWriter | None, workers: int) -> None:
+    def all(self, workers: int) -> None:
         """Every shard in turn."""
         pool = ThreadPoolExecutor(workers, thread_name_prefix="lpplusplus-decode")
         try:
             size = self._handful(workers)
             handfuls = (range(a, min(a + size, len(self.images))) for a in range(0, len(self.images), size))
             two_batches = -(-2 * self.encoder.batch_size // (size * self.origin.shape[0]))
-            images = _in_order(pool, lambda handful: self._read(handful, writer), handfuls, workers + two_batches)
+            images = _in_order(pool, self._read, handfuls, workers + two_batches)
             for number in range(len(self.spans)):
-                self._shard(number, images, writer)
+                self._shard(number, images)
             self._report(len(self.images))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -169,7 +198,7 @@ class _EmbedRun:
         most = HANDFUL // self.origin.shape[0] if self.encoder.one_by_one else 4
         return max(1, min(most, len(self.images) // (16 * workers)))
 
-    def _shard(self, number: int, images: Iterator[_Read | ImageError], writer: StoreWriter | None) -> None:
+    def _shard(self, number: int, images: Iterator[_Read | ImageError]) -> None:
         span = self.spans[number]
         batches = _Batches(self.encoder, self.origin.shape)
         found: list[tuple[int, bytes]] = []
@@ -181,7 +210,7 @@ class _EmbedRun:
                 self.skipped.append(image)
                 continue
             found.append((position, image.digest))
-            if image.digest in batches or self._knows(number, image.digest, writer):
+            if image.digest in batches or self.kept.has(number, image.digest):
                 self.reused += 1
                 continue
             assert image.views is not None
@@ -189,44 +218,37 @@ class _EmbedRun:
             if batches.add(image.digest, image.views):
                 self._report(position + 1 - batches.waiting)
         batches.flush()
-        self._keep(number, found, batches, writer)
+        self._keep(number, found, batches)
         self._report(span.stop)
 
-    def _keep(
-        self, number: int, found: list[tuple[int, bytes]], batches: "_Batches", writer: StoreWriter | None
-    ) -> None:
+    def _keep(self, number: int, found: list[tuple[int, bytes]], batches: "_Batches") -> None:
         """Keep a shard, on disk or in memory."""
         self.positions += [position for position, _ in found]
         self.digests += [digest for _, digest in found]
         new = batches.embeddings()
-        if writer is None:
-            self.memory.update(new)
-            rows = [self.memory[digest] for _, digest in found]
-            self.parts.append(np.array(rows, np.float32).reshape(-1, *self.origin.shape))
-            return
         span = self.spans[number]
         hashes = _stacked([digest for _, digest in found])
         positions = np.array([position - span.start for position, _ in found], np.int32)
-        if writer.matches(number, hashes, positions):
+        if self.kept.matches(number, hashes, positions):
             return
-        rows = [new[digest] if digest in new else writer.row(number, digest) for _, digest in found]
+        rows = [new[digest] if digest in new else self.kept.row(number, digest) for _, digest in found]
         X = np.array(rows, np.float32).reshape(-1, *self.origin.shape)
         paths = [self.paths[position] for position, _ in found]
         labels = None if self.labels is None else [self.labels[position] for position, _ in found]
-        writer.put(number, Shard(self.origin.key, self.listed[number], X, hashes, positions, paths, labels))
+        self.kept.put(number, Shard(self.origin.key, self.listed[number], X, hashes, positions, paths, labels))
 
-    def _read(self, handful: range, writer: StoreWriter | None) -> list[_Read | ImageError]:
+    def _read(self, handful: range) -> list[_Read | ImageError]:
         """On a worker thread: prepare all images of a handful, then embed them if the encoder is `one_by_one`."""
-        prepared = [self._prepared(position, writer) for position in handful]
+        prepared = [self._prepared(position) for position in handful]
         return [self._embedded(image) for image in prepared] if self.encoder.one_by_one else prepared
 
-    def _prepared(self, position: int, writer: StoreWriter | None) -> _Read | ImageError:
+    def _prepared(self, position: int) -> _Read | ImageError:
         """Read, hash, and prepare for the encoder unless the embedding is known."""
         item, name = self.images.items[position], self.paths[position]
         try:
             content, image = self._content(position)
             digest = hashlib.sha256(content).digest()
-            if self._knows(position // ROWS_PER_SHARD, digest, writer):
+            if self.kept.has(position // ROWS_PER_SHARD, digest):
                 return _Read(digest, None)
             image = image or decode(content, item if isinstance(item, Path) else name, self.limits)
         except ImageError as error:
@@ -258,9 +280,6 @@ class _EmbedRun:
         if isinstance(image, ImageError) or image.views is None:
             return image
         return image._replace(views=[row for view in image.views for row in self.encoder.encode_prepared([view])])
-
-    def _knows(self, number: int, digest: bytes, writer: StoreWriter | None) -> bool:
-        return digest in self.memory if writer is None else writer.has(number, digest)
 
     def _report(self, done: int) -> None:
         if self.progress is not None:

@@ -252,6 +252,44 @@ class Tree:
         self.problems.append(ImageError(folder, what))
 
 
+class ListedTree(Tree):
+    """Folders that were listed at once, such as those of an archive.
+
+    Parameters
+    ----------
+    root
+        The folder of all.
+    listing
+        Each file below it by its path, and folders with None; folders above a file need not be listed.
+    """
+
+    def __init__(self, root: Path, listing: Iterable[tuple[Path, Item | None]] = ()) -> None:
+        super().__init__()
+        self._inside: dict[Path, dict[str, Item | None]] = {root: {}}
+        for path, item in listing:
+            self._add(path, item)
+
+    def _add(self, path: Path, item: Item | None) -> None:
+        if path.parent not in self._inside:
+            self._add(path.parent, None)
+        beside = self._inside[path.parent]
+        if item is None:
+            beside[path.name] = None
+            self._inside.setdefault(path, {})
+        elif beside.get(path.name, item) is not None:  # Of two, the last, as when unpacking; never instead of a folder.
+            beside[path.name] = item
+
+    def again(self) -> Tree:
+        tree = ListedTree(Path())
+        tree._inside = self._inside
+        return tree
+
+    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
+        return [
+            (name, item is None, folder / name if item is None else item) for name, item in self._inside[folder].items()
+        ]
+
+
 def readable(suffix: str) -> bool:
     """Whether images with this ending, in upper or lower case, can be read here."""
     suffix = suffix.lower()

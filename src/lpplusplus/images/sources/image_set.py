@@ -32,6 +32,13 @@ class StoredFile(ABC):
         """What it is called, with "/"."""
         return self.path if isinstance(self.path, str) else self.path.as_posix()
 
+    def check_size(self, size: int, limits: Limits) -> None:
+        """Refuse a file that is larger than allowed, before it is read."""
+        from ...encoders.pixels.decoding import ImageError
+
+        if size > limits.max_bytes:
+            raise ImageError(self.path, f"has {size:,} bytes, more than {limits.max_bytes:,} allowed.")
+
     @abstractmethod
     def read_bytes(self, limits: Limits) -> bytes:
         """Its content, or an `ImageError`; several threads may ask at once."""

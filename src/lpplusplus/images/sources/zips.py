@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePath
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..._core.files import open_regular
 from ..errors import SourceError, shown
 from .arrays import FREELY_UNPACKED, MOST_PACKED
-from .folders import PartName, Tree, from_tree
+from .folders import ListedTree, PartName, from_tree
 from .image_set import ImageSet, Item, StoredFile
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class ZippedFile(StoredFile):
         """Its content, or an `ImageError`. For threads: an archive is read by one at a time."""
         from ...encoders.pixels.decoding import ImageError
 
-        if self.info.file_size > limits.max_bytes:
-            raise ImageError(self.path, f"has {self.info.file_size:,} bytes, more than {limits.max_bytes:,} allowed.")
+        self.check_size(self.info.file_size, limits)
         try:
             with self.archive.open(self.info) as file:
                 return file.read(self.info.file_size + 1)
@@ -70,7 +69,7 @@ def from_zip(
         file.close()
         raise SourceError(f"{path} is damaged, or no zip file ({shown(str(error))}): make it again.") from error
     _check(path, members)
-    tree = _ZipTree(path, archive, members)
+    tree = ListedTree(path, _listing(path, archive, members))
     return from_tree(path, tree, labels=labels, allow_empty=allow_empty, part=part, wrapped=True)
 
 
@@ -103,33 +102,11 @@ def _parts(member: zipfile.ZipInfo) -> list[str]:
     return [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
-class _ZipTree(Tree):
-    """The folders of an archive."""
-
-    def __init__(self, path: Path, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
-        super().__init__()
-        self._inside: dict[Path, dict[str, ZippedFile | None]] = {path: {}}
-        for member in members:
-            *folders, name = _parts(member) or ["__MACOSX"]
-            if folders[:1] == ["__MACOSX"] or name == "__MACOSX":  # What macOS adds: icons that end in .jpg.
-                continue
-            place = path
-            for folder in [*folders, name] if member.is_dir() else folders:
-                self._inside[place][folder] = None
-                place = place / folder
-                self._inside.setdefault(place, {})
-            if not member.is_dir():  # If two have one name, the last, as when unpacking; never instead of a folder.
-                inside = self._inside[place]
-                if inside.get(name, member) is not None:
-                    inside[name] = ZippedFile(archive, member, place / name)
-
-    def again(self) -> Tree:
-        tree = _ZipTree.__new__(_ZipTree)
-        Tree.__init__(tree)
-        tree._inside = self._inside
-        return tree
-
-    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
-        return [
-            (name, item is None, folder / name if item is None else item) for name, item in self._inside[folder].items()
-        ]
+def _listing(
+    path: Path, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]
+) -> Iterator[tuple[Path, Item | None]]:
+    for member in members:
+        parts = _parts(member)
+        if parts and "__MACOSX" not in (parts[0], parts[-1]):  # What macOS adds: icons that end in .jpg.
+            place = path.joinpath(*parts)
+            yield place, None if member.is_dir() else ZippedFile(archive, member, place)

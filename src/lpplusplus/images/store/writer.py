@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..._core.files import atomic_write
 from ..embeddings import Origin
 from ..errors import DamagedShardError, ForeignStoreError, StoreError
-from .feature_store import BEFORE, NAME, NEXT, is_index, stored_index
+from .feature_store import BEFORE, NAME, NEXT, FeatureStore, is_index, stored_index
 from .index import STORE, Receipt, ShardIndex
 from .shards import Shard, is_shard, read_shard, shard_name, write_shard
 
@@ -164,6 +164,10 @@ class StoreWriter:
                 path.unlink()
         with contextlib.suppress(OSError):  # Not there, or not empty.
             self._next.rmdir()
+
+    def load(self) -> NDArray[np.float32]:
+        """All embeddings of the finished store, (n, V, D)."""
+        return FeatureStore(self.path).load().X
 
     def _find(self, number: int, digest: bytes) -> tuple[_Stored, int] | None:
         if digest in self._known:
