@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lpplusplus._core.scattered_rows import ScatteredRows, held
+from lpplusplus.cluster.remote_rows import RemoteRows, held
 
 
 class HeldHere:
@@ -41,4 +41,4 @@ class HeldHere:
 
 def scattered(X, *cuts):
     """`X` in the hands of `len(cuts) + 1` holders."""
-    return ScatteredRows(HeldHere(X, [0, *cuts, len(X)]))
+    return RemoteRows(HeldHere(X, [0, *cuts, len(X)]))

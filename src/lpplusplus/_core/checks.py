@@ -11,8 +11,7 @@ from sklearn.utils import check_array, column_or_1d
 
 from . import backend
 from .backend import Array
-from .rows import Rows, everywhere, parts
-from .scattered_rows import ScatteredRows
+from .rows import Rows, everywhere, is_remote, parts
 
 if TYPE_CHECKING:
     from .task import Task
@@ -98,7 +97,7 @@ def _by_parts(check: Callable[[Array, str], None]) -> Callable[[Array | Rows, st
     def checked(X: Array | Rows, name: str) -> None:
         if not isinstance(X, Rows):
             check(X, name)
-        elif isinstance(X, ScatteredRows):
+        elif is_remote(X):
             list(X.each(checked, name=name))
         else:
             for rows in X.blocks():

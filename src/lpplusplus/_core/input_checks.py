@@ -12,7 +12,6 @@ from .backend import Array
 from .class_prompts import read_text
 from .rows import Rows, mapping_of
 from .sample_weights import check_weights
-from .scattered_rows import ScatteredRows
 from .task import Task
 
 
@@ -98,10 +97,10 @@ class InputChecks(BaseEstimator):  # type: ignore[misc]
 
     def _too_large(self, X: Any) -> Rows | None:
         """Checked rows if `X` is not read as a whole: its file is larger than `memory`, or other processes hold it."""
-        if isinstance(X, ScatteredRows):
+        if isinstance(X, Rows):
             if self.memory is None:
                 raise TypeError(
-                    f"{type(self).__name__} needs all rows in one process: pass an array, not scattered rows."
+                    f"{type(self).__name__} needs all rows in one process: pass an array, not rows that live elsewhere."
                 )
             rows: Rows = X
         elif self.memory is None or mapping_of(X) is None or X.dtype.kind != "f" or X.nbytes <= self.memory * 2**20:

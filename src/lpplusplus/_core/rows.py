@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
@@ -41,8 +41,8 @@ class Rows:
     ndim = 2
     first = 0
     """Number of the first row, if these are a part of more."""
-    scattered = False
-    """Whether other processes hold them; see `ScatteredRows`."""
+    form: ClassVar[Any] = None
+    """For rows that live elsewhere: the objective that asks for sums over them. They override `each` and `read`."""
 
     def __init__(
         self, source: Array, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
@@ -132,9 +132,9 @@ class Rows:
         return Rows(self.source, index, unit=unit, factors=factors)
 
 
-def is_scattered(X: Any) -> bool:
-    """Whether these are rows that other processes hold."""
-    return isinstance(X, Rows) and X.scattered
+def is_remote(X: Any) -> bool:
+    """Whether these are rows that live elsewhere."""
+    return isinstance(X, Rows) and X.form is not None
 
 
 def everywhere(X: Array | Rows, work: Callable[..., Any], *along: Array | None, **common: Any) -> Iterator[Any]:

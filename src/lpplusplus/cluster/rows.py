@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.errors import BriefError
-from .._core.scattered_rows import ScatteredRows, held
 from ..images.embeddings import DIGEST, Embeddings, Origin, share_of
 from ..images.errors import SourceError
 from ..images.parquet import is_parquet, read_parquet
@@ -21,6 +20,7 @@ from ..images.saving import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
 from .connection import RETRIES, ClusterError, Slots, plain_error
 from .jobs import absolute
+from .remote_rows import RemoteRows, held
 
 ARRAYS = ".npy"
 """Ending of a file with rows only: `np.load` maps it, and it is read block by block."""
@@ -169,7 +169,7 @@ def distributed_rows(source: str, slots: Slots | None = None) -> Iterator[Embedd
     actors = [kind.remote(place, (number, count)) for number in range(count)]
     try:
         about = [_answer(begun) for begun in [actor.about.remote() for actor in actors]]
-        yield _together(about, ScatteredRows(RowWorkers(actors, about)), spelled(source))
+        yield _together(about, RemoteRows(RowWorkers(actors, about)), spelled(source))
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -191,7 +191,7 @@ def _files(place: str) -> int:
     )
 
 
-def _together(about: Sequence[RowsInfo], X: ScatteredRows, where: str) -> Embeddings:
+def _together(about: Sequence[RowsInfo], X: RemoteRows, where: str) -> Embeddings:
     first = about[0]
     for one in about:
         if one.like.shape != first.like.shape or one.origin != first.origin or (one.labels is None) != (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.rows import Rows, is_scattered, parts, sum_by_class, times
+from .._core.rows import Rows, is_remote, parts, sum_by_class, times
 from .._core.threads import ALONE, Team, lazy
 
 RHO = 1.0
@@ -166,7 +166,7 @@ def moment_of(F: Array | Rows, team: Team) -> Array:
 
 def _sum_of_products(F: Array | Rows, y: Array | None, roots: Array | None, team: Team, means: Array | None) -> Array:
     """Σ of outer products of the images, or of their differences from the `means` of their classes, (D, D)."""
-    if is_scattered(F):
+    if is_remote(F):
         return sum(F.each(_products_there, y, roots, means=means))
 
     def work(worker: int) -> Array:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lpplusplus import TipAdapter
-from lpplusplus._core.scattered_rows import ScatteredRows
 from lpplusplus.cluster.commands import train_on_ray
 from lpplusplus.cluster.connection import ClusterError
+from lpplusplus.cluster.remote_rows import RemoteRows
 from lpplusplus.cluster.rows import RowWorker, _files, _together
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError
@@ -35,7 +35,7 @@ class HeldHere:
 def together(place, count):
     holders = [RowWorker(str(place), (number, count)) for number in range(count)]
     about = [holder.about() for holder in holders]
-    return _together(about, ScatteredRows(HeldHere(holders, about)), "here")
+    return _together(about, RemoteRows(HeldHere(holders, about)), "here")
 
 
 @pytest.fixture

@@ -94,8 +94,6 @@ class Objective(ABC):
         `w` is a gradient and a factor; their product is the step, and the gradient is overwritten. `alpha` and
         `intercept` are the steps themselves.
         """
-        if w is not None or intercept is not None:
-            self._forget()
         if w is not None:
             self._descend_w(point, *w)
         if alpha is not None:
@@ -131,7 +129,6 @@ class Objective(ABC):
 
     def jump(self, point: Point, to: Point) -> None:
         """Move `point` anywhere, in place."""
-        self._forget()
         point.assign(to)
         if self.distance_bound is not None:
             self.distance_bound.reading += float("inf")
@@ -142,13 +139,9 @@ class Objective(ABC):
         The bound has counted the step and need not count the way back. A bound on logits noted after the step does
         not hold here.
         """
-        self._forget()
         point.assign(to)
         if self.distance_bound is not None:
             self.distance_bound.forget_bound()
-
-    def _forget(self) -> None:  # noqa: B027  (Not every form keeps something.)
-        """Drop what was kept for the case that only α moves."""
 
     def keep(self, source: Point, target: Point) -> None:
         """Copy to `target` what `weights` needs of `source`."""

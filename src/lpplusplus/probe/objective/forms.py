@@ -2,11 +2,10 @@
 
 from ..._core import backend
 from ..._core.backend import Array, like
-from ..._core.rows import is_scattered
+from ..._core.rows import is_remote
 from .base import Objective
 from .point import Coefficients, Point
 from .primal import PrimalObjective
-from .scattered import ScatteredObjective
 from .span import SpanObjective
 from .support import Support
 
@@ -16,7 +15,7 @@ COLUMNS = 240
 
 def form_on_weights(support: Support) -> type[Objective]:
     """The form in the coordinates of the weights."""
-    return ScatteredObjective if is_scattered(support.F) else PrimalObjective
+    return support.F.form if is_remote(support.F) else PrimalObjective
 
 
 def best_form(support: Support, evaluations: int) -> type[Objective]:
@@ -37,7 +36,7 @@ def best_form(support: Support, evaluations: int) -> type[Objective]:
         images += 2 * n * n * d if few else 2 * n * d * d
     # Includes products with the start and the text; the primal form needs no extra pass for these.
     span = passes * 2 * n * n + images + 4 * n * d * k
-    return form_on_weights(support) if passes * across <= span or is_scattered(support.F) else SpanObjective
+    return form_on_weights(support) if passes * across <= span or is_remote(support.F) else SpanObjective
 
 
 def cost_of_evaluation(support: Support) -> float:

@@ -1,8 +1,7 @@
 """The objective on the weights themselves: coordinates are the (D, K) effective weights.
 
 An evaluation takes two products of N x D x K, in chunks of rows so that the N x K logits never exist at once. Steps on
-α take fewer, since the products f_i·t_k of images and text are kept: the gradient of α is Σ_i R_ik f_i·t_k, and the
-logits after a step on α are those before it plus Δα_k f_i·t_k.
+α take one, since the products f_i·t_k of images and text are kept: the gradient of α is Σ_i R_ik f_i·t_k.
 
 With a metric the gradient of W is B⁻¹ ∂L/∂W: the gradient in the metric's coordinates, converted to weights. This takes
 one product of D x D x K per evaluation, and saves a second copy of the images in the metric's coordinates.
@@ -19,9 +18,6 @@ from .loss import own_entries, residual, sum_of_kappa
 from .point import Coefficients, Evaluation, Point, Watch
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
-
-HELD = 0.375
-"""Memory for logits that are kept during a step on α, as a fraction of the images' memory."""
 
 
 class Share(NamedTuple):
@@ -44,12 +40,6 @@ class Pass(NamedTuple):
     kappa: bool
     scores: dict[tuple[int, int], Array] | None
     """Products with the text, if they give the gradient of α and that of W is not needed."""
-    held: dict[tuple[int, int], Array]
-    """Logits that are kept during a step on α, by chunk."""
-    hold: bool
-    """Whether this pass fills `held`."""
-    travel: Array | None
-    """How far α has moved since `held` was filled; None if `held` is not used."""
     bound: float | None
     """A known bound on all logits."""
 
@@ -61,7 +51,6 @@ class PrimalObjective(Objective):
         super().__init__(support, team=team, freeze=freeze)
         text = support.text
         self._text = None if text is None else backend.copy(backend.namespace(text).permute_dims(text, (1, 0)))
-        self._held_at: tuple[Point, Array] | None = None  # The point whose logits are held, and its α at that time.
         self._make_room()
 
     def _make_room(self) -> None:
@@ -135,8 +124,6 @@ class PrimalObjective(Objective):
         asked = self._prepare(point, w=w, alpha=alpha, kappa=kappa)
         shares, gradient = self.over_images(asked)
         self._note_bound(point, max(share.size for share in shares))
-        if asked.hold:
-            self._held_at = point, point.alpha
         size, per_image = self.support.total, factor / self.support.total
         loss = sum(share.loss for share in shares) / size
         kappas = sum(share.kappa for share in shares) / size if kappa else None
@@ -170,20 +157,7 @@ class PrimalObjective(Objective):
     def _prepare(self, point: Point, *, w: bool, alpha: bool, kappa: bool) -> Pass:
         """Decide what the workers do, and make what they share here, in one thread."""
         scores = self._scores if alpha and not w and self.support.n_classes <= self.support.dim else None
-        travel = None
-        if self._held_at is not None and self._held_at[0] is point:
-            travel = point.alpha - self._held_at[1]
-        hold = scores is not None and travel is None
-        return Pass(
-            point,
-            gradient=(w or alpha) and scores is None,
-            kappa=kappa,
-            scores=scores,
-            held=self._held if hold or travel is not None else {},
-            hold=hold,
-            travel=travel,
-            bound=self._logit_bound(point),
-        )
+        return Pass(point, (w or alpha) and scores is None, kappa, scores, self._logit_bound(point))
 
     def _share(self, asked: Pass, worker: int) -> Share:
         """Go through one worker's images; their part of the gradient of W goes to `_sums`."""
@@ -216,29 +190,13 @@ class PrimalObjective(Objective):
         return Share(loss, bias, kappa, along_text, size)
 
     def _chunk_logits(self, asked: Pass, chunk: tuple[int, int], F: Array, room: Array) -> Array:
-        """Logits of the images `F`, in `room`; logits to be kept go to `held`."""
-        xp, point = backend.namespace(room), asked.point
-        if asked.travel is not None and chunk in asked.held:
-            xp.multiply(self._scores[chunk], asked.travel, out=room)
-            room += asked.held[chunk]
-            return room
-        out = asked.held.get(chunk, room) if asked.hold else room
-        z = xp.matmul(F, point.v, out=out)
+        """Logits of the images `F`, in `room`."""
+        point = asked.point
+        z = backend.namespace(room).matmul(F, point.v, out=room)
         if point.intercept is not None:
             roots = self.support.roots
             z += point.intercept if roots is None else roots[slice(*chunk), None] * point.intercept
         return z
-
-    def _forget(self) -> None:
-        self._held_at = None
-
-    @lazy
-    def _held(self) -> dict[tuple[int, int], Array]:
-        """Room for the logits of each worker's first chunks."""
-        part = min(1.0, HELD * self.support.dim / self.support.n_classes)
-        shares = (self._chunks[self.team.share(len(self._chunks), worker)] for worker in range(self.team.size))
-        chosen = [chunk for share in shares for chunk in share[: int(part * len(share))]]
-        return {(a, b): backend.empty(self.support.F, (b - a, self.support.n_classes)) for a, b in chosen}
 
     @lazy
     def _scores(self) -> dict[tuple[int, int], Array]:

@@ -1,7 +1,9 @@
-"""Embeddings that several processes hold, each a part of the rows.
+"""Embeddings that several processes hold, each a part of the rows, and the loss on them.
 
-A fit is made of sums over rows. Each process sums its own rows and sends sums per class, not rows. Sums are added in
-the order of the rows, so results repeat bit for bit as long as the rows are divided in the same way.
+A fit is made of sums over rows. Each process gets the weights, (D, K) numbers, and sends back sums over its rows: the
+gradient of W, just as large, and a few numbers per class. No row travels. Sums are added in the order of the rows, so
+results repeat bit for bit as long as the rows are divided in the same way. The processes keep nothing but rows between
+two calls, so one that is lost and started again only has to read its rows again.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
-from . import backend
-from .backend import Array
-from .rows import Rows
-from .threads import lazy
+from .._core import backend
+from .._core.backend import Array
+from .._core.rows import Rows
+from .._core.threads import lazy, team
+from ..probe.objective import Point, PrimalObjective, Support
+from ..probe.objective.primal import Pass, Share
 
 
 class Holders(Protocol):
@@ -48,7 +52,37 @@ def held(
     return work(rows, *along, **common)
 
 
-class ScatteredRows(Rows):
+class RemoteObjective(PrimalObjective):
+    """L in the coordinates of the weights; its images are `RemoteRows`."""
+
+    def _make_room(self) -> None:
+        pass
+
+    def _prepare(self, point: Point, *, w: bool, alpha: bool, kappa: bool) -> Pass:
+        # The gradient of α always comes from that of W: no products with the text are kept.
+        return super()._prepare(point, w=w or alpha, alpha=alpha, kappa=kappa)
+
+    def over_images(self, asked: Pass) -> tuple[list[Share], Array | None]:
+        support, shares, gradient = self.support, [], None
+        for share, part in support.F.each(_images_there, support.y, support.roots, k=support.n_classes, asked=asked):
+            shares.append(share)
+            if gradient is None:
+                gradient = None if part is None else backend.copy(part)
+            else:
+                gradient += part
+        return shares, gradient
+
+
+def _images_there(F: Rows, y: Array, roots: Array | None, k: int, asked: Pass) -> tuple[Share, Array | None]:
+    """A pass over the images of one process, on all threads that it has."""
+    support = Support(F, y, k, None, roots)
+    with team(F, 4.0 * support.size * support.dim * k) as workers:
+        shares, gradient = PrimalObjective(support, team=workers, freeze=False).over_images(asked)
+    loss, intercept, kappa, _, sizes = zip(*shares, strict=True)
+    return Share(sum(loss), sum(intercept), sum(kappa), 0.0, max(sizes)), gradient
+
+
+class RemoteRows(Rows):
     """Rows that other processes hold; used in place of `Rows`.
 
     Parameters
@@ -59,7 +93,7 @@ class ScatteredRows(Rows):
         As in `Rows`.
     """
 
-    scattered = True
+    form = RemoteObjective
 
     def __init__(
         self, holders: Holders, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
@@ -96,7 +130,7 @@ class ScatteredRows(Rows):
     def read(self, rows: Any, room: Array | None = None) -> Array:
         """Some of the rows, brought here."""
         wanted = self.take(np.arange(len(self))[rows])
-        assert isinstance(wanted, ScatteredRows)
+        assert isinstance(wanted, RemoteRows)
         block = np.empty(wanted.shape, self.dtype)
         for (_, mine), part in zip(wanted._mine, wanted.each(_all_of), strict=True):
             block[mine] = part
@@ -107,7 +141,7 @@ class ScatteredRows(Rows):
         return self._with(self._index, self._factors, unit=True)
 
     def _with(self, index: Array | None, factors: Array | None, unit: bool) -> Rows:
-        return ScatteredRows(self._holders, index, unit=unit, factors=factors)
+        return RemoteRows(self._holders, index, unit=unit, factors=factors)
 
     @lazy
     def _mine(self) -> list[tuple[int, Any]]:
