@@ -23,6 +23,10 @@ PARTS = {  # A file is of the part whose folder it is in; tests elsewhere that a
 }
 NO_TORCH = 'torch is not installed: pip install ".[torch]"'
 HAS_TORCH = find_spec("torch") is not None
+OF_TOOLS = ["tests/unit/images/test_drawings.py", "tests/process/encoders/test_drawings_model.py",
+            "tests/with_torch/methods/test_prompt_learning.py"]  # fmt: skip
+collect_ignore = [] if Path(__file__).with_name("tools").joinpath("drawings").exists() else OF_TOOLS
+"""What an sdist cannot run: it has no program that made the model of drawings."""
 
 
 def part_of(path, root):

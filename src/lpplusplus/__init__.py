@@ -4,7 +4,7 @@
 >>> probe = lpplusplus.LPPlusPlus()
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 
 def __getattr__(name: str) -> object:
