@@ -101,7 +101,7 @@ def _read_image_model(path):
     from lpplusplus.cli.inspect import _model, _short
 
     clf = ImageClassifier.load(path)
-    chances = clf.probabilities(Embeddings(np.ones((2, 1, clf.classifier_.n_features_in_), np.float32)))
+    chances = clf.predict_proba(Embeddings(np.ones((2, 1, clf.classifier_.n_features_in_), np.float32)))
     assert np.isfinite(chances).all(), "probabilities that are not numbers"
     json.dumps({key: _short(value) for key, value in _model(path).items()})
     if hasattr(clf, "support_"):

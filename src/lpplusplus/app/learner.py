@@ -25,6 +25,7 @@ from ..deploy.latest_worker import LatestWorker, SupersededError
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
 from ..encoders.pixels.decoding import open_image
+from ..images.answers import answers
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
 from ..images.sources.class_names import check_names, prompt_names
@@ -257,9 +258,7 @@ class Learner:
             return ()
         if now.classifier is not None:
             return (*now.classifier.suggest(found, MOST_SUGGESTED), *already_there(found, now.classifier.support_))
-        none = np.empty((0, rows.origin.dim), np.float32)
-        said = np.asarray(now.model.predict_proba(found.rows))
-        return tuple(suggestions(found, said, list(now.labels), none, np.empty(0, np.intp), MOST_SUGGESTED))
+        return tuple(suggestions(answers(now.model, found), None, MOST_SUGGESTED))
 
     def embeddings(self, photos: Sequence[Photo]) -> Embeddings | None:
         """Embeddings of the photos that have one, for the map; None before the encoder is open."""

@@ -90,14 +90,16 @@ class Answers:
     @property
     def truth(self) -> NDArray[np.intp]:
         """Position in `classes` of each image's label."""
-        assert self.images.labels is not None
-        position = {label: i for i, label in enumerate(self.classes)}
-        return np.array([position[label] for label in self.images.labels.tolist()], np.intp)
+        return positions(self.images, self.classes)
 
     @property
     def right(self) -> NDArray[np.bool_]:
         """Whether the likeliest class is the label, of each image."""
         return np.asarray(self.probabilities.argmax(axis=1) == self.truth)
+
+    def subset(self, rows: Any) -> Answers:
+        """Those about some of the images; without sets and the like."""
+        return Answers(self.images.subset(rows), self.probabilities[rows], self.classes)
 
     def scores(self, trained_on: int = 0) -> Scores:
         """Accuracy and all the rest."""
@@ -118,6 +120,12 @@ class Answers:
             if self.nearest is not None:
                 answer["nearest"] = self.nearest[i]
         return told
+
+
+def positions(images: Embeddings, classes: Sequence[str]) -> NDArray[np.intp]:
+    """Position in `classes` of each image's label."""
+    position = {label: i for i, label in enumerate(classes)}
+    return np.array([position[label] for label in np.asarray(images.labels).tolist()], np.intp)
 
 
 def answers(

@@ -16,7 +16,7 @@ from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
-from .answers import Answers, Question, answers, check_question
+from .answers import PROBABILITIES, Answers, Question, answers, check_question
 from .checking import Check, check
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
@@ -240,7 +240,8 @@ class ImageClassifier(Growing, Saving):
 
     def look_into(self, progress: Progress | None = None) -> Insight:
         """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
-        self.insight_, self.study_ = examine(self.classifier_, self._training_data(), progress)
+        data = self._training_data()
+        self.insight_, self.study_ = examine(self.classifier_, data, progress)
         return self.insight_
 
     @property
@@ -275,17 +276,9 @@ class ImageClassifier(Growing, Saving):
         count
             How many.
         """
-        said = answers(self, images if isinstance(images, Embeddings) else self.embed(images))
+        said = answers(self, self.embed(images))
         fresh = [row for row, digest in enumerate(said.images.digests()) if digest not in self._seen]
-        if not fresh:
-            return []
-        labels = [str(label) for label in self.classes_.tolist()]
-        rows, there = np.empty((0, said.images.X.shape[2]), np.float32), np.empty(0, np.intp)
-        if hasattr(self, "support_"):
-            assert self.support_.labels is not None
-            rows = self.support_.rows
-            there = np.array([labels.index(label) for label in self.support_.labels.tolist()], np.intp)
-        return suggestions(said.images.subset(fresh), said.probabilities[fresh], labels, rows, there, count)
+        return suggestions(said.subset(fresh), getattr(self, "support_", None), count) if fresh else []
 
     def report(
         self,
@@ -334,7 +327,7 @@ class ImageClassifier(Growing, Saving):
 
     def predict_proba(self, images: Any) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
-        return self.probabilities(self._answerable(images))
+        return self._asked(images).probabilities
 
     def predict_set(self, images: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """A set of classes for each image, (n, K) booleans in the order of `classes_`.
@@ -342,9 +335,7 @@ class ImageClassifier(Growing, Saving):
         The right class is in the set with probability `coverage`. Images as in `predict`, or what `embed` returned. See
         `LPPlusPlus.predict_set`; it needs two images per class or validation images.
         """
-        said = self._asked(images, Question(sets=coverage)).sets
-        assert said is not None
-        return said
+        return np.asarray(self._asked(images, Question(sets=coverage)).sets)
 
     def none_of_these(
         self, images: Any, false_alarms: float = 0.05, *, other_names: Sequence[str] = ()
@@ -360,27 +351,20 @@ class ImageClassifier(Growing, Saving):
         other_names
             Names of other things that may be on the images.
         """
-        said = self._asked(images, Question(none=false_alarms, other_names=tuple(other_names))).none
-        assert said is not None
-        return said
+        return np.asarray(self._asked(images, Question(none=false_alarms, other_names=tuple(other_names))).none)
 
-    def _asked(self, images: Any, question: Question) -> Answers:
+    def _asked(self, images: Any, question: Question = PROBABILITIES) -> Answers:
+        """The answers about those images that can be read, with a warning about the others."""
         self._check_fitted()
         check_question(self, question)
-        return answers(self, self._answerable(images), question)
-
-    def _answerable(self, images: Any) -> Embeddings:
-        """Embeddings of those images that can be read, with a warning about the others."""
-        if isinstance(images, Embeddings):
-            return images
-        found = self.embed(images)
-        if found.skipped:
+        embedded = self.embed(images)
+        if embedded.skipped and embedded is not images:
             warnings.warn(
-                f"{len(found.skipped)} image(s) cannot be read and have no answer, {found.skipped[0]} first: there are "
-                f"{len(found)} answers, in the order of the others. embed(...).paths says which these are.",
+                f"{len(embedded.skipped)} image(s) cannot be read and have no answer, {embedded.skipped[0]} first: "
+                f"there are {len(embedded)} answers, in the order of the others. embed(...).paths names these.",
                 stacklevel=3,
             )
-        return found
+        return answers(self, embedded, question)
 
     def embed(self, images: Any, y: Any = None, *, labels: bool = False) -> Embeddings:
         """Embeddings of images by the encoder that this classifier was trained with.
@@ -405,11 +389,6 @@ class ImageClassifier(Growing, Saving):
         refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
         return opened
 
-    def probabilities(self, found: Embeddings) -> NDArray[Any]:
-        """Probability of each class, (n, K), for images that are embedded already."""
-        self._check_fitted()
-        return answers(self, found).probabilities
-
     def evaluate(self, source: Any, y: Any = None) -> Scores:
         """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels.
 
@@ -425,18 +404,17 @@ class ImageClassifier(Growing, Saving):
 
     def answers(self, source: Any, y: Any = None) -> Answers:
         """Its answers about labelled images, with their labels; `source` as in `evaluate`."""
-        found = source if isinstance(source, Embeddings) else self.embed(source, y, labels=True)
-        if found.labels is None:
-            raise SourceError(f"{found.source} has no labels to compare with.")
-        known = [str(label) for label in self.classes_.tolist()]
-        unknown = sorted(set(found.labels.tolist()) - set(known))
+        images, known = self.embed(source, y, labels=True), [str(label) for label in self.classes_.tolist()]
+        if images.labels is None:
+            raise SourceError(f"{images.source} has no labels to compare with.")
+        unknown = sorted(set(images.labels.tolist()) - set(known))
         if unknown:
-            example = found.paths[found.labels.tolist().index(unknown[0])]
+            example = images.paths[images.labels.tolist().index(unknown[0])]
             raise SourceError(
-                f"this classifier does not know {listed([shown(one) for one in unknown])} (such as {example}); it "
+                f"this classifier does not know {listed([shown(label) for label in unknown])} (such as {example}); it "
                 f"knows {listed(known)}. Leave these images out, or name the class as it does."
             )
-        return answers(self, found)
+        return answers(self, images)
 
     def _open(self, where: str | Encoder) -> Encoder:
         if isinstance(where, Encoder):

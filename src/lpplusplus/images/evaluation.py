@@ -82,20 +82,17 @@ class Scores:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
+        told = {
+            name: getattr(self, name)
+            for name in ("images", "trained_on", "accuracy", "interval", "balanced_accuracy", "log_loss")
+        }
+        bins = [dict(zip(("confidence", "accuracy", "images"), row, strict=True)) for row in self.reliability.tolist()]
         return {
-            "images": self.images,
-            "trained_on": self.trained_on,
-            "accuracy": self.accuracy,
-            "interval": self.interval,
-            "balanced_accuracy": self.balanced_accuracy,
-            "log_loss": self.log_loss,
+            **told,
             "calibration_error": self.calibration_error,
             "classes": [vars(score) for score in self.classes],
             "confusion": self.confusion.tolist(),
-            "reliability": [
-                {"confidence": confidence, "accuracy": accuracy, "images": int(images)}
-                for confidence, accuracy, images in self.reliability.tolist()
-            ],
+            "reliability": [{**row, "images": int(row["images"])} for row in bins],
         }
 
 

@@ -19,7 +19,7 @@ from .._core.parameters import Progress
 from ..methods.zero_shot import ZeroShot
 from ..probe.estimator import LPPlusPlus
 from ..probe.held_out import BEHIND, what_is_lacking
-from .answers import Answers
+from .answers import Answers, positions
 from .duplicates import first_of_equals
 from .embeddings import Embeddings
 from .sources import sample_shots
@@ -197,9 +197,7 @@ def folds_of(support: Embeddings, parts: int = FOLDS, groups: NDArray[np.intp] |
 
     Two examples that look the same are in the same fold: one would give away the other.
     """
-    assert support.labels is not None
-    position = {label: i for i, label in enumerate(support.classes)}
-    indices = np.array([position[label] for label in support.labels.tolist()])
+    indices = positions(support, support.classes)
     different, group = np.unique(_groups(support) if groups is None else groups, return_inverse=True)
     return np.asarray(assign_folds(indices[different], parts, np.random.default_rng(0))[group])
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.backend import unit_rows
+from .answers import Answers, positions
 from .embeddings import Embeddings
 
 SURE = 0.9
@@ -79,26 +80,21 @@ def choose(
     return chosen
 
 
-def suggestions(
-    found: Embeddings,
-    probabilities: NDArray[Any],
-    classes: list[str],
-    labelled: NDArray[Any],
-    labels: NDArray[np.intp],
-    count: int,
-) -> list[Suggestion]:
-    """The choice of `choose`, with guesses and reasons."""
-    told = []
-    have = np.bincount(labels, minlength=len(classes))
-    for row in choose(found.rows, probabilities, labelled, labels, count):
-        first, second = np.argsort(-probabilities[row], kind="stable")[:2]
-        chance = float(probabilities[row, first])
-        why = f"{classes[first]} has {have[first]} photo{'' if have[first] == 1 else 's'}"
+def suggestions(said: Answers, support: Embeddings | None, count: int) -> list[Suggestion]:
+    """The choice of `choose`, with guesses and reasons; `support` are the labelled photos, if they are there."""
+    labelled, labels = said.images.rows[:0], np.empty(0, np.intp)
+    if support is not None:
+        labelled, labels = support.rows, positions(support, said.classes)
+    told, have, order = [], np.bincount(labels, minlength=len(said.classes)), said.order
+    for row in choose(said.images.rows, said.probabilities, labelled, labels, count):
+        first, second = order[row, :2]
+        guess, other, chance = said.classes[first], said.classes[second], float(said.probabilities[row, first])
+        why = f"{guess} has {have[first]} photo{'' if have[first] == 1 else 's'}"
         if not len(labels):  # Saved without its photos: how many each class has is not known.
-            why = f"it looks like {classes[first]}"
-        why += "" if chance >= SURE else f"; it may be {classes[second]}"
+            why = f"it looks like {guess}"
+        why += "" if chance >= SURE else f"; it may be {other}"
         have[first] += 1
-        told.append(Suggestion(found.paths[row], classes[first], round(chance, 4), classes[second], why))
+        told.append(Suggestion(said.images.paths[row], guess, round(chance, 4), other, why))
     return told
 
 

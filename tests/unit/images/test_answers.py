@@ -25,7 +25,6 @@ def trained(photos):
     [
         lambda clf, images: clf.predict(images),
         lambda clf, images: clf.predict_proba(images),
-        lambda clf, images: clf.probabilities(images),
         lambda clf, images: clf.predict_set(images),
         lambda clf, images: clf.none_of_these(images),
         lambda clf, images: clf.evaluate(images),
@@ -33,7 +32,7 @@ def trained(photos):
         lambda clf, images: clf.report(None, images),
         lambda clf, images: answers(clf, images, Question(top=2, nearest=1)),
     ],
-    ids=["predict", "proba", "probabilities", "set", "none", "evaluate", "suggest", "report", "answers"],
+    ids=["predict", "proba", "set", "none", "evaluate", "suggest", "report", "answers"],
 )
 def test_embeddings_of_another_encoder_are_refused_by_all(trained, photos, ask):
     """As `embed` refuses them: numbers of another encoder mean something else, and the answers would be noise."""

@@ -185,7 +185,7 @@ def test_arrays_with_their_own_text(photos, tmp_path):
     whole = ImageClassifier().fit(write("all.npz", slice(None), classes))
     grown = ImageClassifier().fit(first).add(second)
     assert grown.classes_.tolist() == whole.classes_.tolist()
-    np.testing.assert_allclose(grown.probabilities(found), whole.probabilities(found), atol=0.1)
+    np.testing.assert_allclose(grown.predict_proba(found), whole.predict_proba(found), atol=0.1)
     with pytest.raises(SourceError, match="not known what made"):
         grown.rename("robin", "x")
     np.savez(tmp_path / "textless.npz", embeddings=1 + found.X[:2, 0], labels=np.array(["x", "y"]))
