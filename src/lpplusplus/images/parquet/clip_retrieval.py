@@ -50,19 +50,22 @@ def _numbered(system: Any, path: str, folder: str, pattern: re.Pattern[str]) -> 
     return {int(match[1]): info.path for info in files if (match := pattern.fullmatch(info.base_name))}
 
 
-def open_array(file: Any, where: str) -> tuple[tuple[int, int], np.dtype[Any]]:
-    """Shape and type of an array, checked against the file's size before memory is taken."""
-    try:
-        shape, fortran, dtype = read_header(file)
-    except Exception as error:  # Numpy raises anything on malformed content.
-        raise SourceError(f"{where} is no array of numpy's ({shown(str(error))}).") from None
-    if dtype.hasobject or dtype.kind != "f" or len(shape) != 2 or 0 in shape or fortran:
-        raise SourceError(f"{where} has {shown(str(dtype))} of shape {shape}, expected (n, D) real numbers.")
-    if file.size() - file.tell() != shape[0] * shape[1] * dtype.itemsize:
-        raise SourceError(f"{where} is truncated, or larger than its header says.")
-    return (shape[0], shape[1]), dtype
+class ArrayFile:
+    """The file of an array; its header is checked against the file's size before memory is taken."""
 
+    def __init__(self, file: Any, where: str) -> None:
+        self._file, self.bytes = file, file.size()
+        try:
+            shape, fortran, self._dtype = read_header(file)
+        except Exception as error:  # Numpy raises anything on malformed content.
+            raise SourceError(f"{where} is no array of numpy's ({shown(str(error))}).") from None
+        if self._dtype.hasobject or self._dtype.kind != "f" or len(shape) != 2 or 0 in shape or fortran:
+            kind = shown(str(self._dtype))
+            raise SourceError(f"{where} has {kind} of shape {shape}, expected (n, D) real numbers.")
+        self.shape = (shape[0], shape[1])
+        if self.bytes - file.tell() != shape[0] * shape[1] * self._dtype.itemsize:
+            raise SourceError(f"{where} is truncated, or larger than its header says.")
 
-def read_array(file: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """(n, D), of a file that `open_array` has looked at."""
-    return np.frombuffer(file.read(shape[0] * shape[1] * dtype.itemsize), dtype).reshape(shape)
+    def read(self) -> NDArray[Any]:
+        """(n, D)."""
+        return np.frombuffer(self._file.read(), self._dtype).reshape(self.shape)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,24 +107,31 @@ def _files(system: Any, path: str, where: str) -> tuple[list[_Pair], ShardIndex 
         raise SourceError(f"{where} {'does not exist' if info.type == fs.FileType.NotFound else 'is no regular file'}.")
     inside = system.get_file_info(fs.FileSelector(path))
     files = {one.base_name for one in inside if one.is_file}
+    index = None
     if NAME in files:
         with system.open_input_stream(f"{path}/{NAME}") as stream:
             index = read_index(stream.read(LARGEST + 1), PARQUET, f"{where}/{NAME}")
         names = [part_name(number) for number in range(len(index.shards))]
-        lost = [name for name in names if name not in files]
+        lost = sorted({*names} - files)
         if lost:
             raise StoreError(f"{where}: {lost[0]} is missing ({len(lost)} such part(s)): embed again to rebuild it.")
-        return [(f"{path}/{name}", None) for name in names], index
-    if clip_retrieval.is_layout({one.base_name: not one.is_file for one in inside}):
+    elif clip_retrieval.is_layout({one.base_name: not one.is_file for one in inside}):
         return [*clip_retrieval.pairs(system, path)], None
-    names = sorted(name for name in files if name.endswith(".parquet") and name[0] not in "._")
-    if not names:
-        raise SourceError(f"{where} has no Parquet files: to embed images there, use lpp embed --engine ray.")
-    return [(f"{path}/{name}", None) for name in names], None
+    else:
+        names = sorted(name for name in files if name.endswith(".parquet") and name[0] not in "._")
+        if not names:
+            raise SourceError(f"{where} has no Parquet files: to embed images there, use lpp embed --engine ray.")
+    return [(f"{path}/{name}", None) for name in names], index
 
 
 class _Part:
-    """A Parquet file, and the array beside it in clip-retrieval's layout; only their heads have been read."""
+    """A Parquet file, and the array beside it in clip-retrieval's layout; only their heads are read at first."""
+
+    labels: list[str] | None = None
+    whole = True
+    """Whether labels are whole numbers."""
+    paths: Sequence[str] = ()
+    hashes: NDArray[np.uint8] | None = None
 
     def __init__(self, system: Any, place: str, pair: _Pair) -> None:
         table, array = pair
@@ -136,18 +143,46 @@ class _Part:
         self.schema, self.rows, self.bytes = self.file.schema_arrow, self.file.metadata.num_rows, handle.size()
         self.head = head_of(self.schema, self.where)
         if array is None:
+            self.named, self.array = self.where, None
             self.width = width_of(self.schema, self.where)
             if self.width is None and self.rows:
                 batch = next(self.file.iter_batches(1, columns=[EMBEDDING]))
                 self.width = rows_of(batch.column(0), None, self.where, 0).shape[1]
-            self.named, self.read_array = self.where, None
+        else:
+            self.named = shown_in(place, array)
+            self.array = clip_retrieval.ArrayFile(system.open_input_file(array), self.named)
+            self.width, self.bytes = self.array.shape[1], self.array.bytes
+            if self.array.shape[0] != self.rows:
+                raise SourceError(f"{self.named} has {self.array.shape[0]} rows, {self.where} has {self.rows}.")
+
+    def read(self, out: NDArray[np.float32]) -> None:
+        """The embeddings into `out`, a few rows at a time, and the other columns."""
+        names = self.schema.names
+        path = next((name for name in PATHS if name in names), None)
+        rest = self.file.read(columns=[name for name in (LABEL, path, HASH) if name in names])
+        if LABEL in names:
+            self.labels, self.whole = labels_of(rest.column(LABEL), self.where)
+        if path is None:
+            self.paths = [f"{os.path.basename(self.named)}[{row}]" for row in range(self.rows)]
+        else:
+            self.paths = ["" if text is None else str(text) for text in rest.column(path).to_pylist()]
+        if HASH in names:
+            self.hashes = _digests(rest.column(HASH).to_pylist())
+        if self.array is not None:
+            out[:] = self.array.read()
             return
-        self.named, file = shown_in(place, array), system.open_input_file(array)
-        shape, dtype = clip_retrieval.open_array(file, self.named)
-        if shape[0] != self.rows:
-            raise SourceError(f"{self.named} has {shape[0]} rows, {self.where} has {self.rows}.")
-        self.width, self.bytes = shape[1], file.size()
-        self.read_array = lambda: clip_retrieval.read_array(file, shape, dtype)
+        first = 0
+        for batch in self.file.iter_batches(4096, columns=[EMBEDDING]):
+            out[first : first + batch.num_rows] = rows_of(batch.column(0), self.width, self.where, first)
+            first += batch.num_rows
+        if first != self.rows:
+            raise SourceError(f"{self.where} has {first} rows, its end says {self.rows}.")
+
+
+def _digests(hashes: list[bytes]) -> NDArray[np.uint8] | None:
+    """(n, 32); None unless every row has one."""
+    sound = bool(hashes) and all(isinstance(digest, bytes) and len(digest) == 32 for digest in hashes)
+    return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32) if sound else None
 
 
 def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: str, alone: bool) -> Embeddings:
@@ -156,32 +191,28 @@ def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: 
         raise StoreError(f"{where} is incomplete: embedding was interrupted. Run it again; only what is missing is "
                          f"computed.")  # fmt: skip
     origin = _origin(parts, index)
-    width = _width(parts)
-    rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
-    if not rows:
-        raise SourceError(f"{where} has no rows.")
-    if 4 * rows * width > max(FREELY_UNPACKED, MOST_PACKED * size):
-        raise SourceError(f"{where} has {size:,} bytes, but {rows:,} embeddings of {width} numbers would take "
-                          f"{4 * rows * width:,} in memory: these are no embeddings.")  # fmt: skip
-    shape = (1, width) if origin is None else origin.shape
-    if shape[0] * shape[1] != width:
-        raise StoreError(f"{where}: rows have {width} numbers, its origin says {shape[0]} × {shape[1]}.")
-    X = np.empty((rows, width), np.float32)
-    starts = np.cumsum([0, *(part.rows for part in parts)])
-    columns = _parallel(lambda k: _columns(parts[k], X[starts[k] : starts[k + 1]]), range(len(parts)))
+    X = _room(parts, where)
+    shape = (1, X.shape[1]) if origin is None else origin.shape
+    if shape[0] * shape[1] != X.shape[1]:
+        raise StoreError(f"{where}: rows have {X.shape[1]} numbers, its origin says {shape[0]} × {shape[1]}.")
+    ends = np.cumsum([0, *(part.rows for part in parts)])
+    _parallel(lambda k: parts[k].read(X[ends[k] : ends[k + 1]]), range(len(parts)))
     check_finite_rows(X, where)
-    filled = [column for column in columns if column.paths]
-    labels = _labels(filled, where)
-    classes, names = named_classes(labels, all(column.whole for column in filled), where)
+    filled = [part for part in parts if part.rows]
+    labels = [label for part in filled for label in part.labels or ()]
+    labelled = len(labels) == len(X)
+    if labels and not labelled:
+        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
+    classes, names = named_classes(labels, all(part.whole for part in filled), where)
     if index is not None and index.labelled:
-        if labels is None or not set(classes) <= set(index.classes):
+        if not labelled or not set(classes) <= set(index.classes):
             raise StoreError(f"{where}: its rows have other labels than its index: embed again to rebuild it.")
         classes, names = index.classes, index.names
-    hashes = [column.hashes for column in filled if column.hashes is not None]
+    hashes = [part.hashes for part in filled if part.hashes is not None]
     return Embeddings(
-        X.reshape(rows, *shape),
-        None if labels is None else np.array(labels, np.str_),
-        [path for column in filled for path in column.paths],
+        X.reshape(len(X), *shape),
+        np.array(labels, np.str_) if labelled else None,
+        [path for part in filled for path in part.paths],
         classes,
         names,
         origin,
@@ -192,12 +223,9 @@ def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: 
 
 def _origin(parts: Sequence[_Part], index: ShardIndex | None) -> Origin | None:
     """The one origin of all parts."""
-    if index is not None:
-        for part, receipt in zip(parts, index.shards, strict=True):
-            if part.rows != receipt.rows:
-                raise StoreError(
-                    f"{part.where} has {part.rows} rows instead of {receipt.rows}: embed again to rebuild it."
-                )
+    for part, receipt in zip(parts, index.shards if index else (), strict=index is not None):
+        if part.rows != receipt.rows:
+            raise StoreError(f"{part.where} has {part.rows} rows instead of {receipt.rows}: embed again to rebuild it.")
     if all(part.head is None for part in parts):
         return None
     origins = [read_origin((part.head or {}).get("origin"), part.where) for part in parts]
@@ -207,67 +235,22 @@ def _origin(parts: Sequence[_Part], index: ShardIndex | None) -> Origin | None:
     return origins[0]
 
 
-def _width(parts: Sequence[_Part]) -> int:
-    """Numbers per row, the same in all parts."""
+def _room(parts: Sequence[_Part], where: str) -> NDArray[np.float32]:
+    """An array for all rows, if all have the same width and the files are as large as such rows are."""
+    rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
+    if not rows:
+        raise SourceError(f"{where} has no rows.")
     widths = {part.width or 0: part.named for part in parts if part.rows}
     if len(widths) > 1:
         (one, here), (other, there) = list(widths.items())[:2]
         raise SourceError(f"{here} has {one} numbers per row, {there} has {other}.")
-    width = next(iter(widths), 0)
-    if widths and width < 1:
-        raise SourceError(f"{parts[0].where}: embeddings are empty.")
-    return width
-
-
-@dataclass
-class _Columns:
-    labels: list[str] | None
-    whole: bool
-    paths: list[str]
-    hashes: NDArray[np.uint8] | None
-
-
-def _columns(part: _Part, out: NDArray[np.float32]) -> _Columns:
-    """Read a part, a few rows at a time; its embeddings straight into `out`."""
-    names = part.schema.names
-    path = next((name for name in PATHS if name in names), None)
-    embedding = None if part.read_array else EMBEDDING
-    wanted = [name for name in (embedding, LABEL, path, HASH) if name in names]
-    labels, paths, hashes = list[str](), list[str](), list[bytes]()
-    whole, first = True, 0
-    for batch in part.file.iter_batches(4096, columns=wanted):
-        if embedding is not None:
-            rows = rows_of(batch.column(EMBEDDING), part.width, part.where, first)
-            if rows.shape[1:] != out.shape[1:] or first + len(rows) > len(out):
-                raise SourceError(f"{part.where}: row {first} has {rows.shape[1]} numbers, expected {out.shape[1]}.")
-            out[first : first + len(rows)] = rows
-        if LABEL in wanted:
-            more, whole = labels_of(batch.column(LABEL), part.where)
-            labels += more
-        if path is not None:
-            paths += ["" if text is None else str(text) for text in batch.column(path).to_pylist()]
-        if HASH in wanted:
-            hashes += batch.column(HASH).to_pylist()
-        first += batch.num_rows
-    if part.read_array:
-        out[:] = part.read_array()
-    elif first != len(out):
-        raise SourceError(f"{part.where} has {first} rows, its end says {len(out)}.")
-    paths = paths or [f"{os.path.basename(part.named)}[{row}]" for row in range(len(out))]
-    return _Columns(labels if LABEL in wanted else None, whole, paths, _digests(hashes))
-
-
-def _digests(hashes: list[bytes]) -> NDArray[np.uint8] | None:
-    """(n, 32); None unless every row has one."""
-    sound = bool(hashes) and all(isinstance(digest, bytes) and len(digest) == 32 for digest in hashes)
-    return np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32) if sound else None
-
-
-def _labels(columns: Sequence[_Columns], where: str) -> list[str] | None:
-    labelled = [column.labels is not None for column in columns]
-    if any(labelled) and not all(labelled):
-        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
-    return [label for column in columns for label in column.labels or ()] if all(labelled) else None
+    width = next(iter(widths))
+    if width < 1:
+        raise SourceError(f"{where}: embeddings are empty.")
+    if 4 * rows * width > max(FREELY_UNPACKED, MOST_PACKED * size):
+        raise SourceError(f"{where} has {size:,} bytes, but {rows:,} embeddings of {width} numbers would take "
+                          f"{4 * rows * width:,} in memory: these are no embeddings.")  # fmt: skip
+    return np.empty((rows, width), np.float32)
 
 
 def _parallel(function: Callable[[Any], _T], items: Iterable[Any]) -> list[_T]:
