@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from commands import environment
-from reliability import io_errors, mutations, readers, services, soak
+from reliability import audit, io_errors, mutations, readers, services, soak
 
 HERE = Path(__file__).parents[1]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -207,6 +207,38 @@ def test_floods_of_the_service(arguments):
     for result in program("floods", *arguments):
         assert all(400 <= status < 500 for status in result["status"])
         assert result["megabytes taken"] < 64 + 4 * result["megabytes sent"] * min(result["clients"], 4)
+
+
+# What commands write, and whom they call ------------------------------------------------------------------------------
+
+
+def test_every_command_is_listed_and_the_page_has_the_list():
+    assert {*audit.ALLOWED} - {"train -e https://…", "encoders pull"} == {*audit.commands()}  # Of these two forms.
+    text = audit.SECURITY.read_text(encoding="utf-8")
+    assert text == audit.with_table(text), "python -m reliability.audit --write"
+
+
+@LINUX
+def test_what_commands_write_and_whom_they_call():
+    results = program("audit")
+    assert [result["command"] for result in results] == [*audit.ALLOWED]
+    assert [wrong for result in results for wrong in result["wrong"]] == []
+
+
+def test_what_is_not_listed_is_noticed():
+    found = {
+        ("file", "m.lpp"),
+        ("file", "m.html"),
+        ("host", "127.0.0.1:9"),
+        ("program", "sh"),
+        ("file", "tmp/abcdefgh"),
+    }
+    assert audit.judge("add", found) == [
+        "lpp add writes m.html", "lpp add calls 127.0.0.1:9", "lpp add runs sh"
+    ]  # fmt: skip
+    assert audit.judge("pull", {("file", "m.lpp")}) == [
+        "lpp pull does not write the hub's cache (`HF_HOME`)", f"lpp pull does not call {audit.HUB}"
+    ]  # fmt: skip
 
 
 # Disks, kills, hours --------------------------------------------------------------------------------------------------
