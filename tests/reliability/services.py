@@ -14,13 +14,13 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
 from embedding_service import HANGS, embed, nothing, raw_server
 from lpplusplus.encoders import EncoderError
 from lpplusplus.encoders.http import HttpEncoder
+from lpplusplus.encoders.http_post import Post
 
 KEY = "key-that-is-secret"
 TOTAL = 1.0
@@ -207,13 +207,12 @@ def meet(name):
     with raw_server(lambda connection: heard.append(connection.recv(65536))) as elsewhere:
         server = Rude(behaviour or nothing, elsewhere.partition("/")[0])
         with raw_server(server) as address, raw_server(None) as full:
-            encoder = HttpEncoder(f"http://{address}", timeout=5, total=60, first_wait=0.05, response_limit=LIMIT)
+            limits = {"timeout": 5, "first_wait": 0.05, "response_limit": LIMIT}
+            encoder = HttpEncoder(f"http://{address}", total=60, **limits)
             server.rude = True
-            post = encoder._post = replace(encoder._post, total=SLACK if name in HARMLESS else TOTAL)
-            if behaviour is None:
-                encoder._post = replace(post, url=f"http://{full}/embeddings")
-            if name.endswith("https is asked"):
-                encoder._post = replace(post, url=f"https://{address}/embeddings")
+            scheme = "https" if name.endswith("https is asked") else "http"
+            url = f"{scheme}://{full if behaviour is None else address}/embeddings"
+            encoder._post = Post(url, total=SLACK if name in HARMLESS else TOTAL, **limits)
             begun, answer, said = time.monotonic(), None, ""
             try:
                 answer = encoder.encode_texts(["a", "b"])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from .console import remark, say, show_json
 from .options import Json, Port, need
@@ -13,23 +14,19 @@ from .options import Json, Port, need
 
 def app(
     folder: Annotated[
-        Path, typer.Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
+        Path, Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
     ] = Path("my-photos"),
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; another needs --password.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on; another needs --password.")] = "127.0.0.1",
     port: Port = 0,
-    password: Annotated[
-        str | None,
-        typer.Option("--password", envvar="LPP_APP_PASSWORD", help="Password for other machines.", show_default=False),
-    ] = None,
+    password: Annotated[str | None, Option(envvar="LPP_APP_PASSWORD", help="Password for other machines.")] = None,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take back the last change that a page made to the folder, and end.")
+        bool, Option("--undo", help="Take back the last change that a page made to the folder, and end.")
     ] = False,
-    redo: Annotated[bool, typer.Option("--redo", help="Do again what was undone last, and end.")] = False,
+    redo: Annotated[bool, Option("--redo", help="Do again what was undone last, and end.")] = False,
     keep: Annotated[
-        str | None,
-        typer.Option("--keep", help='Say that a photo, such as "robin/3.jpg", has the right class, and end.'),
+        str | None, Option(help='Say that a photo, such as "robin/3.jpg", has the right class, and end.')
     ] = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
     as_json: Json = False,
 ) -> None:
     """Open a page where photos are dropped, classes named, and a classifier learns while you watch.

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .console import bar, say, show_json, tell_skipped
-from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, NewModel, OnError, Seed, Shots, Store
+from .options import AllowNetwork, Errors, Json, ModelFile, NewModel, OnError, OtherSpec, Seed, Shots, Store, open_model
 from .outputs import check_model
 from .train import checked, tell
 
@@ -17,26 +18,18 @@ if TYPE_CHECKING:
     from ..images.classifier import ImageClassifier
 
 ChangedFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced"),
+    Path | None, Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced")
 ]
 
 
 class _Target:
     """A classifier to be changed, and its output file. The old file is kept until the new one is complete."""
 
-    def __init__(
-        self,
-        model: Path,
-        output: Path | None,
-        inputs: list[Path],
-        opening: EncoderOptions,
-        on_error: OnError = OnError.stop,
-    ) -> None:
+    def __init__(self, model: Path, output: Path | None, inputs: list[Path], *opening: Any) -> None:
         self.output = model if output is None else output
         check_model(self.output, inputs)
         self.model, self.seen = model, _state(model)
-        self.clf = opening.open(model, on_error)
+        self.clf = open_model(model, *opening)
         self.before = len(getattr(self.clf, "support_", ()))
 
     def done(self, as_json: bool, skipped: list[dict[str, Any]], **more: Any) -> None:
@@ -71,20 +64,14 @@ def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
 
 def add(
     model: ModelFile,
-    source: Annotated[
-        Path,
-        typer.Argument(help="More photos: a folder per class, or anything else that `lpp train` takes.",
-                       show_default=False),
-    ],
+    source: Annotated[Path, Argument(help="More photos: a folder per class, or anything else that `lpp train` takes.")],
     output: ChangedFile = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option("--classes", help="File with names of the classes in SOURCE, one per line; or label, tab, name."),
-    ] = None,
+    classes: Annotated[Path | None, Option(help="Class names of SOURCE, one per line; or label, tab, name.")] = None,
     shots: Shots = None,
     seed: Seed = 0,
     store: Store = None,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -100,7 +87,7 @@ def add(
     """
     from ..images.sources.class_names import read_class_names
 
-    target = _Target(model, output, [source], opening, on_error)
+    target = _Target(model, output, [source], encoder, allow_network, on_error)
     clf = target.clf
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
@@ -115,12 +102,9 @@ def add(
 
 def remove(
     model: ModelFile,
-    classes: Annotated[
-        list[str] | None, typer.Argument(help="Classes to remove, by their labels.", show_default=False)
-    ] = None,
+    classes: Annotated[list[str] | None, Argument(help="Classes to remove, by their labels.")] = None,
     photos: Annotated[
-        list[str] | None,
-        typer.Option("--photos", help="A photo or a folder of photos to remove; may be given several times."),
+        list[str] | None, Option(help="A photo or a folder of photos to remove; may be given several times.")
     ] = None,
     output: ChangedFile = None,
     as_json: Json = False,
@@ -136,7 +120,7 @@ def remove(
     """
     if not classes and not photos:
         raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
-    target = _Target(model, output, [], AS_TRAINED)
+    target = _Target(model, output, [], None, False)
     target.clf.remove(classes or (), photos=photos or ())
     target.done(as_json, [], removed=target.before - len(target.clf.support_))
     if not as_json:
@@ -145,14 +129,14 @@ def remove(
 
 def rename(
     model: ModelFile,
-    old: Annotated[str, typer.Argument(help="Label of a class.", show_default=False)],
-    new: Annotated[str, typer.Argument(help="Its new label; the same to change only --name.", show_default=False)],
+    old: Annotated[str, Argument(help="Label of a class.")],
+    new: Annotated[str, Argument(help="Its new label; the same to change only --name.")],
     name: Annotated[
-        str | None,
-        typer.Option("--name", help="What prompts call it.", show_default="the new label in plain words"),
+        str | None, Option(help="What prompts call it.", show_default="the new label in plain words")
     ] = None,
     output: ChangedFile = None,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     as_json: Json = False,
 ) -> None:
     """Give a class another label, and other words in its prompt. Trains again, for the words matter.
@@ -162,16 +146,17 @@ def rename(
     lpp rename birds.lpp robin european_robin
     lpp rename birds.lpp crane crane --name "crane, a tall bird"
     """
-    target = _Target(model, output, [], opening)
+    target = _Target(model, output, [], encoder, allow_network)
     target.clf.rename(old, new, name=name)
     target.done(as_json, [])
 
 
 def merge(
     first: ModelFile,
-    second: Annotated[Path, typer.Argument(help="Another, made with the same encoder.", show_default=False)],
+    second: Annotated[Path, Argument(help="Another, made with the same encoder.")],
     output: NewModel,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     as_json: Json = False,
 ) -> None:
     """Make one classifier of two: all classes, all photos. Settings and names are those of the first.
@@ -182,6 +167,6 @@ def merge(
     """
     from ..images.classifier import ImageClassifier
 
-    target = _Target(first, output, [second], opening)
+    target = _Target(first, output, [second], encoder, allow_network)
     target.clf.merge(ImageClassifier.load(second))
     target.done(as_json, [], repeated=target.clf.already_there_)

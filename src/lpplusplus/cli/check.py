@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from .console import add_row, bar, in_words, out, percent, say, show_json, table, tell_skipped
 from .options import AllowNetwork, ClassFile, Errors, Json, OnError, Report, Spec
@@ -11,12 +11,10 @@ from .outputs import check_report, make_report, tell_report
 
 
 def check(
-    source: Annotated[
-        Path, typer.Argument(help="Photos, as `lpp train` takes them; or a classifier (.lpp).", show_default=False)
-    ],
+    source: Annotated[Path, Argument(help="Photos, as `lpp train` takes them; or a classifier (.lpp).")],
     encoder: Spec = None,
     template: Annotated[
-        list[str] | None, typer.Option("--template", "-t", help='As in `lpp train`; by default "a photo of a {}."')
+        list[str] | None, Option("--template", "-t", help='As in `lpp train`; by default "a photo of a {}."')
     ] = None,
     classes: ClassFile = None,
     report: Report = None,

@@ -1,65 +1,56 @@
 """A function as a command of `lpp`: examples in its help, errors as one line on standard error, an exit status."""
 
 import errno
-import functools
-import inspect
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .console import complain, warn
 from .interrupt import STATUS, is_interruption, listen
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
-_NAMED = inspect.Parameter.KEYWORD_ONLY
+
+def _with_debug(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """What `--debug` is made from: typer makes options of a function's parameters only."""
 
 
-def add_command(app: typer.Typer, function: Callable[..., None], kept: str = "") -> None:
-    """Add a command. Lines below "Examples" in its docstring stand at the end of its help.
+@cache
+def _debug() -> Any:
+    app = typer.Typer(add_completion=False)
+    app.command()(_with_debug)
+    return typer.main.get_command(app).params[0]
 
-    Parameters
-    ----------
-    app
-        Where to add it, under the function's name.
-    function
-        What to run.
-    kept
-        Which finished work is kept if the command is interrupted, such as "cells". If an option `store` is given, it is
-        "embeddings".
+
+class Command(TyperCommand):
+    """A command whose errors are one line on standard error; it exits with 1 then, or with 130 after Ctrl-C.
+
+    Lines below "Examples" in its docstring stand at the end of its help. It has the option `--debug`.
     """
-    about, _, lines = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
-    app.command(help=about, epilog=examples(*lines.splitlines()))(_guarded(function, kept))
 
+    kept = ""
+    """Which finished work is kept if it is interrupted; with the option `--store`, embeddings are."""
 
-def examples(*lines: str) -> str:
-    """The end of a help text."""
-    return "\n\n".join(["Examples:", *lines])
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        about, _, lines = (options.get("help") or "").partition("\n\nExamples\n--------\n")
+        options |= {"help": about, "epilog": examples(*lines.splitlines())}
+        super().__init__(*arguments, **options)
+        self.params.append(_debug())
 
-
-def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
-    """The function, with errors as one line on standard error and an exit status: 1, or 130 after Ctrl-C.
-
-    It also gets the option `--debug`. A parameter whose class is a dataclass becomes one option per field.
-    """
-    signature = inspect.signature(function, eval_str=True)
-    found = signature.parameters.values()
-    groups: dict[str, Any] = {one.name: one.annotation for one in found if is_dataclass(one.annotation)}
-
-    @functools.wraps(function)
-    def run(debug: bool, **options: Any) -> None:
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
         warnings.showwarning = _show_warning
+        options, debug = ctx.params, ctx.params.pop("debug")
         try:
             listen()
-            given = dict(options)
-            for name, group in groups.items():
-                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-            function(**given)
+            return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except BrokenPipeError:
@@ -70,7 +61,7 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
                 raise  # Errors of files have a name. This one is about standard output; `main` reports it.
             if is_interruption(error):
                 warnings.simplefilter("ignore")  # joblib warns about interrupted tasks, which the user wanted.
-                rest = "embeddings" if options.get("store") else kept
+                rest = "embeddings" if options.get("store") else self.kept
                 also = f", and finished {rest} are kept: the same command goes on from there" if rest else ""
                 complain(f"interrupted; nothing half-written is left{also}.")
                 raise typer.Exit(STATUS) from None
@@ -79,22 +70,15 @@ def _guarded(function: Callable[..., None], kept: str) -> Callable[..., None]:
             complain(_in_words(error) + _way_out(error, options))
             raise typer.Exit(1) from None
 
-    parameters = [option for one in found for option in _options(one)]
-    parameters.append(inspect.Parameter("debug", _NAMED, default=False, annotation=Debug))
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)  # What typer makes options of.
-    return run
+
+def add_command(app: typer.Typer, function: Callable[..., None], kept: str = "") -> None:
+    """Add a function as a command of its name; `kept` as in `Command`."""
+    app.command(cls=type("Command", (Command,), {"kept": kept}))(function)
 
 
-def _options(one: inspect.Parameter) -> list[inspect.Parameter]:
-    """The parameter itself; if its class is a dataclass, a parameter per field."""
-    if not is_dataclass(one.annotation):
-        return [one]
-    kinds = get_type_hints(one.annotation, include_extras=True)
-    return [
-        inspect.Parameter(field.name, one.kind, default=field.default, annotation=kinds[field.name])
-        for field in fields(one.annotation)
-    ]
+def examples(*lines: str) -> str:
+    """The end of a help text."""
+    return "\n\n".join(["Examples:", *lines])
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

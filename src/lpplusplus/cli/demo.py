@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
 from .options import Json, Spec
@@ -26,14 +27,10 @@ TEMPLATE = "a picture of a {}."
 
 def demo(
     photos: Annotated[
-        Path | None,
-        typer.Option("--photos", help="Your own images, one folder per class; nothing is written there."),
+        Path | None, Option(help="Your own images, one folder per class; nothing is written there.")
     ] = None,
     encoder: Spec = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option("--keep", help="Keep images, classifier, plots and a report in this folder."),
-    ] = None,
+    keep: Annotated[Path | None, Option(help="Keep images, classifier, plots and a report in this folder.")] = None,
     as_json: Json = False,
 ) -> None:
     """Draw images, learn them from 1 to 16 examples per class, save, load, predict, evaluate. Offline, in a minute.

@@ -4,41 +4,42 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .console import bar, say, show_json, tell_skipped
-from .options import LOCAL, ByEngine, Engine, Json, OnError, RayOptions, Spec, Views
+from .options import Json, OnError, Spec, Views
 from .outputs import check_store
+from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 
 def embed(
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Folder per class, .zip, or a .csv/.jsonl manifest; with Ray also Parquet files with images, .tar "
             "archives and addresses such as s3://bucket/photos.",
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="Folder of the feature store; with Ray of Parquet files.", show_default=False
-        ),
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="Folder of the feature store; with Ray of Parquet files.")],
     encoder: Spec = None,
     views: Views = 0,
-    labels: Annotated[bool, typer.Option(help="Whether the images have labels.")] = True,
+    labels: Annotated[bool, Option(help="Whether the images have labels.")] = True,
     batch_size: Annotated[
         int | None,
-        typer.Option(
-            "--batch-size",
+        Option(
             min=1,
-            help="With Ray: images that the encoder takes at once.",
+            help="Images that the encoder takes at once.",
             show_default="the encoder's own",
+            rich_help_panel=PANEL,
         ),
     ] = None,
     on_error: ByEngine = None,
-    ray: RayOptions = LOCAL,
+    engine: EngineOption = Engine.local,
+    ray_address: RayAddress = None,
+    workers: Workers = None,
+    worker_cpus: WorkerCpus = 1,
+    worker_gpus: WorkerGpus = 0,
     as_json: Json = False,
 ) -> None:
     """Embed images once, to train on them many times. Goes on where it was interrupted.
@@ -49,8 +50,10 @@ def embed(
     lpp embed photos.csv -o photos.features -e onnx:immich-app/ViT-B-32__openai
     lpp embed s3://bucket/photos -o s3://bucket/features --engine ray
     """
-    if ray.engine is Engine.ray:
-        _tell(_on_ray(source, output, encoder, views, labels, batch_size, on_error, ray), as_json)
+    if engine is Engine.ray:
+        ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
+        more = {"views": views, "labels": labels, "batch_size": batch_size}
+        _tell(ray.embed(source, output, encoder, on_error, **more), as_json)
         return
     if batch_size is not None:
         raise typer.BadParameter("only with --engine ray.", param_hint="--batch-size")
@@ -79,44 +82,6 @@ def embed(
         "ignored": images.ignored,
     }
     _tell(about, as_json)
-
-
-def _on_ray(
-    source: Path,
-    output: Path,
-    encoder: str | None,
-    views: int,
-    labels: bool,
-    batch_size: int | None,
-    on_error: OnError | None,
-    ray: RayOptions,
-) -> dict[str, Any]:
-    slots = ray.slots(on_error)
-    from ..cluster.commands import embed_on_ray
-    from ..encoders import DEFAULT_ENCODER
-    from ..images.parquet.addresses import spelled
-
-    with bar("Embedding on Ray") as progress:
-        done = embed_on_ray(
-            spelled(source), spelled(output), encoder or DEFAULT_ENCODER, views=views, labels=labels,
-            batch_size=batch_size, slots=slots, address=ray.ray_address, progress=progress,
-        )  # fmt: skip
-    assert done.origin is not None
-    return {
-        "data_set": spelled(output),
-        "images": done.rows,
-        "parts": len(done.parts),
-        "views": views,
-        "dim": done.origin.dim,
-        "classes": list(done.classes),
-        "encoder": done.origin.spec,
-        "computed": done.rows - done.reused,
-        "reused": done.reused,
-        "skipped": tell_skipped(done.skipped),
-        "ignored": done.ignored,
-        "workers": done.workers,
-        "batch_size": batch_size,
-    }
 
 
 def _tell(about: dict[str, Any], as_json: bool) -> None:

@@ -3,14 +3,15 @@
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from .console import add_row, out, say, show_json, table
 from .options import Json
 
 
 def encoders(
-    action: Annotated[str | None, typer.Argument(help="pull: fetch an encoder, to use it offline later.")] = None,
-    name: Annotated[str | None, typer.Argument(help="The encoder to fetch.", show_default=False)] = None,
+    action: Annotated[str | None, Argument(help="pull: fetch an encoder, to use it offline later.")] = None,
+    name: Annotated[str | None, Argument(help="The encoder to fetch.")] = None,
     as_json: Json = False,
 ) -> None:
     """List encoders, what each is good for and whether it is here; or fetch one.

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
-from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, OnError, Report
+from .options import AllowNetwork, Errors, Json, ModelFile, OnError, OtherSpec, Report, open_model
 from .outputs import check_replaced, check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
@@ -18,15 +19,11 @@ MATRIX_UP_TO = 12
 
 def evaluate(
     model: ModelFile,
-    source: Annotated[
-        Path, typer.Argument(help="Labelled images, of any kind that `lpp train` takes.", show_default=False)
-    ],
-    plots: Annotated[
-        Path | None,
-        typer.Option("--plots", help="Write confusion.png and reliability.png to this folder."),
-    ] = None,
+    source: Annotated[Path, Argument(help="Labelled images, of any kind that `lpp train` takes.")],
+    plots: Annotated[Path | None, Option(help="Write confusion.png and reliability.png to this folder.")] = None,
     report: Report = None,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +43,7 @@ def evaluate(
         check_writable(plots, "--plots")
     for picture in pictures:
         check_replaced(picture, "--plots", "a plot")
-    clf = opening.open(model, on_error)
+    clf = open_model(model, encoder, allow_network, on_error)
     with bar("Evaluating") as clf.progress:
         found = clf.embed(source, labels=True)
     skipped = tell_skipped(found.skipped)

@@ -3,26 +3,27 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from .console import bar, say, show_json, warn
-from .options import AS_TRAINED, EncoderOptions, Json, ModelFile, need
+from .options import AllowNetwork, Json, ModelFile, OtherSpec, need, open_model
 from .outputs import check_file
 
 
 def export(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.onnx).", show_default=False)],
+    output: Annotated[Path, Option("--output", "-o", help="File to write (.onnx).")],
     head_only: Annotated[
-        bool, typer.Option("--head-only", help="Leave the encoder out: embeddings in, probabilities out.")
+        bool, Option("--head-only", help="Leave the encoder out: embeddings in, probabilities out.")
     ] = False,
     int8: Annotated[
-        bool, typer.Option("--int8", help="Store the encoder's weights in eight bits: smaller, a little less exact.")
+        bool, Option("--int8", help="Store the encoder's weights in eight bits: smaller, a little less exact.")
     ] = False,
     programs: Annotated[
-        bool, typer.Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
+        bool, Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
     ] = True,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     as_json: Json = False,
 ) -> None:
     """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.
@@ -48,7 +49,7 @@ def export(
 
     method = load(model)
     images = "images" in method.metadata_
-    clf = opening.open(model) if images else method
+    clf = open_model(model, encoder, allow_network) if images else method
     with bar("Exporting") as progress:
         made = export_onnx(clf, output, head_only=head_only, int8=int8, progress=progress)
     if made.why_head_only and not head_only:

@@ -3,26 +3,26 @@
 import shutil
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from .console import bar, remark, say, show_json
 from .options import Json, ModelFile, NewModel
 from .outputs import check_model
 
-Repository = Annotated[str, typer.Argument(help="Repository on the hub, such as me/birds.", show_default=False)]
+Repository = Annotated[str, Argument(help="Repository on the hub, such as me/birds.")]
 
 
 def push(
     model: ModelFile,
     repository: Repository,
     private: Annotated[
-        bool, typer.Option("--private", help="Make a new repository that only you and those you name can see.")
+        bool, Option("--private", help="Make a new repository that only you and those you name can see.")
     ] = False,
-    branch: Annotated[str | None, typer.Option("--branch", help="Branch to push to.", show_default="main")] = None,
+    branch: Annotated[str | None, Option(help="Branch to push to.", show_default="main")] = None,
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Message of the commit.")
+        str, Option("--message", "-m", help="Message of the commit.")
     ] = "Upload a classifier of lpplusplus",
-    card: Annotated[bool, typer.Option(help="Whether to write the model card over what is there.")] = True,
+    card: Annotated[bool, Option(help="Whether to write the model card over what is there.")] = True,
     as_json: Json = False,
 ) -> None:
     """Upload a classifier to the Hugging Face hub, with a model card of what training found.
@@ -56,9 +56,7 @@ def push(
 def pull(
     repository: Repository,
     output: NewModel,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="Branch, tag or commit.", show_default="main")
-    ] = None,
+    revision: Annotated[str | None, Option(help="Branch, tag or commit.", show_default="main")] = None,
     as_json: Json = False,
 ) -> None:
     """Download a classifier from the Hugging Face hub. The file is checked; its encoder is not opened.

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from .console import add_row, out, show_json, table
 from .options import Json
@@ -16,7 +16,7 @@ _TOLD = (
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A classifier or a feature store.", show_default=False)],
+    path: Annotated[Path, Argument(help="A classifier or a feature store.")],
     as_json: Json = False,
 ) -> None:
     """Show what a classifier or a feature store holds. Loads no encoder.

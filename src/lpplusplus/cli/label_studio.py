@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from .console import remark, say, show_json, warn
 from .options import Host, Json, MaxImage, Port, Spec, need
@@ -12,19 +13,16 @@ from .serve import MEGABYTE, run_logged
 
 
 def label_studio(
-    output: Annotated[Path, typer.Argument(help="File that always has the newest classifier.", show_default=False)],
-    url: Annotated[str, typer.Option("--url", help="Where Label Studio is.")] = "http://localhost:8080",
+    output: Annotated[Path, Argument(help="File that always has the newest classifier.")],
+    url: Annotated[str, Option(help="Where Label Studio is.")] = "http://localhost:8080",
     token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file", help="File with your token for Label Studio.", show_default="$LABEL_STUDIO_API_KEY, if set"
-        ),
+        Path | None, Option(help="File with your token for Label Studio.", show_default="$LABEL_STUDIO_API_KEY, if set")
     ] = None,
     files: Annotated[
-        Path | None, typer.Option("--files", help="Folder that Label Studio serves as local files, if it is here too.")
+        Path | None, Option(help="Folder that Label Studio serves as local files, if it is here too.")
     ] = None,
     encoder: Spec = None,
-    template: Annotated[str, typer.Option("--template", "-t", help="Sentence with {} for the class name.")] = (
+    template: Annotated[str, Option("--template", "-t", help="Sentence with {} for the class name.")] = (
         "a photo of a {}."
     ),
     host: Host = "127.0.0.1",

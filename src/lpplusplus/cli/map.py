@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from .console import bar, say, show_json, tell_skipped
 from .options import Errors, Json, OnError, Spec
@@ -17,20 +18,14 @@ if TYPE_CHECKING:
 
 
 def map(
-    source: Annotated[
-        Path, typer.Argument(help="Photos, or their embeddings, as `lpp train` takes them.", show_default=False)
-    ],
+    source: Annotated[Path, Argument(help="Photos, or their embeddings, as `lpp train` takes them.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Page to write (.html), which shows the photos; needed unless --json."),
+        Option("--output", "-o", help="Page to write (.html), which shows the photos; needed unless --json."),
     ] = None,
-    unlabelled: Annotated[
-        Path | None, typer.Option("--unlabelled", help="More photos, without labels; they are grey.")
-    ] = None,
-    umap: Annotated[
-        bool, typer.Option("--umap", help="Draw it with UMAP (pip install umap-learn) instead of PCA.")
-    ] = False,
-    most: Annotated[int, typer.Option("--most", min=3, help="Photos on it at most, evenly chosen of all.")] = 2000,
+    unlabelled: Annotated[Path | None, Option(help="More photos, without labels; they are grey.")] = None,
+    umap: Annotated[bool, Option("--umap", help="Draw it with UMAP (pip install umap-learn) instead of PCA.")] = False,
+    most: Annotated[int, Option(min=3, help="Photos on it at most, evenly chosen of all.")] = 2000,
     encoder: Spec = None,
     on_error: Errors = OnError.stop,
     as_json: Json = False,

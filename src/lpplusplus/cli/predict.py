@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, LOCAL, ByEngine, EncoderOptions, Engine, Json, ModelFile, OnError, RayOptions
+from .options import AllowNetwork, Json, ModelFile, OnError, OtherSpec, open_model
+from .ray import ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
     from ..images.answers import Question
@@ -21,45 +23,39 @@ def predict(
     model: ModelFile,
     images: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="Images; or one folder, zip file, manifest, feature store, Parquet or arrays.", show_default=False
         ),
     ],
-    top: Annotated[int, typer.Option("--top", min=1, help="How many of the likeliest classes to show.")] = 1,
+    top: Annotated[int, Option(min=1, help="How many of the likeliest classes to show.")] = 1,
     sets: Annotated[
         float | None,
-        typer.Option(
-            "--sets",
-            min=0,
-            max=1,
-            help="List every plausible class; with 0.9 the right one is listed 90 % of the time.",
-        ),
+        Option(min=0, max=1, help="List every plausible class; with 0.9 the right one is listed 90 % of the time."),
     ] = None,
     none: Annotated[
         float | None,
-        typer.Option(
-            "--none",
-            min=0,
-            max=1,
-            help='Answer "none of these" for images of no known class; 0.05 tolerates 5 % false alarms.',
+        Option(
+            min=0, max=1, help='Answer "none of these" for images of no known class; 0.05 tolerates 5 % false alarms.'
         ),
     ] = None,
     other_names: Annotated[
-        Path | None,
-        typer.Option("--other-names", help="Text file with names of other things, one per line, to help --none."),
+        Path | None, Option(help="Text file with names of other things, one per line, to help --none.")
     ] = None,
-    nearest: Annotated[
-        int, typer.Option("--nearest", min=0, help="Also name this many training images that it looks most like.")
-    ] = 0,
-    opening: EncoderOptions = AS_TRAINED,
+    nearest: Annotated[int, Option(min=0, help="Also name this many training images that it looks most like.")] = 0,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: ByEngine = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
+        Path | None, Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
     ] = None,
-    ray: RayOptions = LOCAL,
+    engine: EngineOption = Engine.local,
+    ray_address: RayAddress = None,
+    workers: Workers = None,
+    worker_cpus: WorkerCpus = 1,
+    worker_gpus: WorkerGpus = 0,
     as_json: Json = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV: path, rank, label, probability; set, none, nearest.")
+        bool, Option("--csv", help="Print CSV: path, rank, label, probability; set, none, nearest.")
     ] = False,
 ) -> None:
     """Classify images.
@@ -82,10 +78,20 @@ def predict(
     from ..images.parquet.addresses import is_address
 
     question = Question(top, sets, none, tuple(others), nearest)
-    if ray.engine is Engine.ray or output is not None:
-        _on_ray(model, images, output, question, opening, on_error, ray, as_json)
+    if engine is Engine.ray or output is not None:
+        if engine is not Engine.ray or output is None or len(images) != 1:
+            raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
+        if nearest:
+            raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
+        ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
+        done = ray.predict(model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
+        if as_json:
+            show_json(done)
+        else:
+            say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "
+                f"{len(done['skipped'])} skipped", done["answers"])  # fmt: skip
         return
-    clf = opening.open(model, on_error or OnError.stop)
+    clf = open_model(model, encoder, allow_network, on_error or OnError.stop)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
     with bar("Classifying") as clf.progress:
         found = clf.embed(images[0] if single else images)
@@ -97,40 +103,6 @@ def predict(
         _write_csv(told)
     else:
         _show(told, min(top, len(clf.classes_)), question)
-
-
-def _on_ray(
-    model: Path,
-    images: list[Path],
-    output: Path | None,
-    question: "Question",
-    opening: EncoderOptions,
-    on_error: OnError | None,
-    ray: RayOptions,
-    as_json: bool,
-) -> None:
-    if ray.engine is not Engine.ray or output is None or len(images) != 1:
-        raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
-    if question.nearest:
-        raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
-    slots = ray.slots(on_error)
-    from ..cluster.commands import predict_on_ray
-    from ..images.parquet.addresses import spelled
-
-    with bar("Classifying on Ray") as progress:
-        done = predict_on_ray(
-            model, spelled(images[0]), spelled(output), question, encoder=opening.encoder,
-            allow_network=opening.allow_network, slots=slots, address=ray.ray_address, progress=progress,
-        )  # fmt: skip
-    skipped = tell_skipped(done.skipped)
-    if as_json:
-        counts = {"images": done.rows, "parts": len(done.parts), "reused": done.reused}
-        show_json({"answers": spelled(output), **counts, "skipped": skipped})
-        return
-    say(
-        f"[bold]{{}}[/]: answers for {done.rows} images, {done.reused} of them there already, {len(skipped)} skipped",
-        spelled(output),
-    )
 
 
 def _show(answers: list[dict[str, Any]], top: int, question: "Question") -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from .console import remark, say, show_json, warn
-from .options import AS_TRAINED, EncoderOptions, Host, Json, MaxImage, Port, need
+from .options import AllowNetwork, Host, Json, MaxImage, OtherSpec, Port, need
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -18,29 +18,21 @@ MEGABYTE = 2**20
 
 
 def serve(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Classifiers that `lpp train` wrote; each is called after its file.", show_default=False),
-    ],
+    models: Annotated[list[Path], Argument(help="Classifiers that `lpp train` wrote; each is called after its file.")],
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            "--token-file",
-            help="File with the token that requests must carry.",
-            show_default="$LPP_SERVE_TOKEN, if set",
-        ),
+        Option(help="File with the token that requests must carry.", show_default="$LPP_SERVE_TOKEN, if set"),
     ] = None,
     max_image: MaxImage = 20,
-    max_pixels: Annotated[int, typer.Option("--max-pixels", min=1, help="Largest image, in million pixels.")] = 50,
-    max_request: Annotated[int, typer.Option("--max-request", min=1, help="Largest request, in MB.")] = 64,
-    max_images: Annotated[int, typer.Option("--max-images", min=1, help="Most images in a request.")] = 64,
-    queue: Annotated[int, typer.Option("--queue", min=1, help="Longest queue, in images.")] = 128,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds until a request must be answered.")
-    ] = 30,
-    opening: EncoderOptions = AS_TRAINED,
+    max_pixels: Annotated[int, Option(min=1, help="Largest image, in million pixels.")] = 50,
+    max_request: Annotated[int, Option(min=1, help="Largest request, in MB.")] = 64,
+    max_images: Annotated[int, Option(min=1, help="Most images in a request.")] = 64,
+    queue: Annotated[int, Option(min=1, help="Longest queue, in images.")] = 128,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds until a request must be answered.")] = 30,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     as_json: Json = False,
 ) -> None:
     """Answer over HTTP: POST /predict with images; GET /classes, /health, /metrics and /openapi.json.
@@ -71,7 +63,7 @@ def serve(
         token=read_token(token_file),
         local=local,
     )
-    registry = ModelRegistry(models, encoder=opening.encoder, allow_network=opening.allow_network)
+    registry = ModelRegistry(models, encoder=encoder, allow_network=allow_network)
     registry.warm_up()
     sock = listen(host, port)
     address, names = address_of(sock), [model.name for model in registry.models]

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AS_TRAINED, EncoderOptions, Errors, Json, ModelFile, OnError
+from .options import AllowNetwork, Errors, Json, ModelFile, OnError, OtherSpec, open_model
 from .outputs import check_new_folder, check_writable
 
 if TYPE_CHECKING:
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 def suggest(
     model: ModelFile,
-    source: Annotated[
-        Path, typer.Argument(help="Unlabelled photos: a folder, a zip file, a list.", show_default=False)
-    ],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many photos.")] = 20,
+    source: Annotated[Path, Argument(help="Unlabelled photos: a folder, a zip file, a list.")],
+    count: Annotated[int, Option("--count", "-n", min=1, help="How many photos.")] = 20,
     copy: Annotated[
-        Path | None,
-        typer.Option("--copy", help="Copy them to this new folder, in a folder per guess, for you to correct."),
+        Path | None, Option(help="Copy them to this new folder, in a folder per guess, for you to correct.")
     ] = None,
-    opening: EncoderOptions = AS_TRAINED,
+    encoder: OtherSpec = None,
+    allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +39,7 @@ def suggest(
     if copy is not None:
         check_new_folder(copy, "--copy")
         check_writable(copy, "--copy")
-    clf = opening.open(model, on_error)
+    clf = open_model(model, encoder, allow_network, on_error)
     with bar("Embedding") as clf.progress:
         found = clf.embed(source)
     skipped = tell_skipped(found.skipped)

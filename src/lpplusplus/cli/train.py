@@ -8,41 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from .console import (
-    add_row,
-    bar,
-    in_words,
-    out,
-    percent,
-    remark,
-    say,
-    show_json,
-    table,
-    tell_skipped,
-    warn,
-)  # fmt: skip
-from .options import (
-    LOCAL,
-    AllowNetwork,
-    ClassFile,
-    Engine,
-    Errors,
-    Json,
-    NewModel,
-    OnError,
-    RayOptions,
-    Report,
-    Seed,
-    Shots,
-    Spec,
-    Store,
-    Views,
-)  # fmt: skip
+from .console import add_row, bar, in_words, out, percent, remark, say, show_json, table, tell_skipped, warn
+from .options import AllowNetwork, ClassFile, Errors, Json, NewModel, OnError, Report, Seed, Shots, Spec, Store, Views
 from .outputs import check_model, check_report, check_store, make_report, tell_report
+from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
+    from ..cluster.commands import Trained
     from ..images.classifier import ImageClassifier
     from ..images.insight import Insight
     from ..images.sources.image_set import ImageSet
@@ -64,7 +39,7 @@ SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @m
 def train(
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Folder per class, .zip, manifest, feature store, .parquet, .npz or .safetensors.", show_default=False
         ),
     ],
@@ -72,7 +47,7 @@ def train(
     encoder: Spec = None,
     template: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--template",
             "-t",
             help="Sentence with {} for the class name; of several, the images decide how much each counts. Or those of "
@@ -80,13 +55,9 @@ def train(
         ),
     ] = None,
     classes: ClassFile = None,
-    val: Annotated[
-        Path | None,
-        typer.Option("--val", help="Validation images, of any kind that SOURCE can be. Not needed."),
-    ] = None,
+    val: Annotated[Path | None, Option(help="Validation images, of any kind that SOURCE can be. Not needed.")] = None,
     unlabelled: Annotated[
-        Path | None,
-        typer.Option("--unlabelled", help="More images, without labels; used only if held-out images gain by it."),
+        Path | None, Option(help="More images, without labels; used only if held-out images gain by it.")
     ] = None,
     shots: Shots = None,
     seed: Seed = 0,
@@ -95,25 +66,28 @@ def train(
     store: Store = None,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
+        Option(
             help=f"One of {', '.join(METHODS)}, or the name of a class such as LPPlusPlus.",
             autocompletion=lambda: list(METHODS),
         ),
     ] = "lp++",
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
+        bool, Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
     ] = False,
     support: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--support/--no-support",
             help="Keep the photos' embeddings in the file, without which it cannot be changed or checked later.",
         ),
     ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    ray: RayOptions = LOCAL,
+    engine: EngineOption = Engine.local,
+    ray_address: RayAddress = None,
+    workers: Workers = None,
+    worker_cpus: WorkerCpus = 1,
+    worker_gpus: WorkerGpus = 0,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a few labelled images per class.
@@ -134,17 +108,21 @@ def train(
     if store is not None:
         check_store(store, source, encoder, views, "--store")
     from ..encoders.class_text import DEFAULT_TEMPLATE
+    from ..images.sources.class_names import read_class_names
 
     sentences = template or DEFAULT_TEMPLATE
-    if ray.engine is Engine.ray:
+    names = None if classes is None else read_class_names(classes)
+    if engine is Engine.ray:
         _refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
-        _on_ray(source, output, method, ray, as_json, encoder=encoder, template=sentences, method=kind(),
-                names=classes, val=val, allow_network=allow_network)  # fmt: skip
+        ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
+        done = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
+                         allow_network=allow_network)  # fmt: skip
+        done.classifier.save(output)
+        _tell_of_ray(done, output, method, as_json)
         return
     from ..images.classifier import ImageClassifier
     from ..images.opening import open_source
     from ..images.sources import ImageSet
-    from ..images.sources.class_names import read_class_names
 
     clf = ImageClassifier(
         encoder,
@@ -154,7 +132,6 @@ def train(
         on_error=on_error.value,
         allow_network=allow_network,
     )
-    names = None if classes is None else read_class_names(classes)
     images = open_source(source, allow_empty=allow_empty, part="train")
     to_tell = "" if names is not None or as_json or not isinstance(images, ImageSet) else _tell_names(images)
     with bar("Embedding") as progress:
@@ -202,25 +179,13 @@ def _refuse_with_ray(**options: Any) -> None:
             )
 
 
-def _on_ray(
-    source: Path, output: Path, called: str, ray: RayOptions, as_json: bool, *, names: Path | None, **options: Any
-) -> None:
-    from ..cluster.commands import train_on_ray
-    from ..images.parquet.addresses import spelled
-    from ..images.sources.class_names import read_class_names
-
-    with bar("Training on Ray"):
-        done = train_on_ray(
-            spelled(source), names=None if names is None else read_class_names(names), slots=ray.slots(None),
-            address=ray.ray_address, **options,
-        )  # fmt: skip
+def _tell_of_ray(done: Trained, output: Path, method: str, as_json: bool) -> None:
     clf = done.classifier
-    clf.save(output)
     if as_json:
         show_json(
             {
                 "model": str(output),
-                "method": called,
+                "method": method,
                 "encoder": clf.origin_ and clf.origin_.spec,
                 "classes": [str(label) for label in clf.classes_.tolist()],
                 "names": list(clf.names_),

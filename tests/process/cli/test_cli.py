@@ -503,7 +503,7 @@ def test_wrong_command_lines(trained, photos, work):
     assert "is also an input" in usage("train", work / "list.csv", "-o", manifest(work / "list.csv", []))
     assert "named like an image" in usage("train", photos, "-o", photos / "fish" / "0000.jpg")
     (work / "script.py").write_text("print(1)")
-    assert "is not a classifier: name another file" in usage("train", photos, "-o", work / "script.py")
+    assert "is not a classifier as lpp writes it: name another file" in usage("train", photos, "-o", work / "script.py")
     assert (work / "script.py").read_text() == "print(1)"
     assert "choose one of --json and --csv" in usage("predict", model, photos, "--json", "--csv")
     assert "name a single folder, or images" in usage("predict", model, photos, work / "test")
@@ -790,7 +790,7 @@ def test_interrupted_with_two_thousand_classes(tiny, work):
             preexec_fn=hears_ctrl_c,
         )  # fmt: skip
         deadline = time.monotonic() + 300
-        while not (store / "shard-000000.safetensors").exists():
+        while not (store / "next" / "shard-000000.safetensors").exists():
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.002)
@@ -803,8 +803,8 @@ def test_interrupted_with_two_thousand_classes(tiny, work):
     assert complained.startswith("lpp: interrupted")
     assert complained.count("\n") == 1
     assert not output.exists()
-    left = {path.name for path in store.iterdir()}
-    assert "shard-000000.safetensors" in left
+    left = {path.relative_to(store).as_posix() for path in store.rglob("*")}
+    assert "next/shard-000000.safetensors" in left
     assert "index.json" not in left
     assert not any(name.endswith(".tmp") for name in left)
     assert not list(work.glob(".tiny*.lpp*"))

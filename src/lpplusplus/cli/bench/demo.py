@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ..console import say
 from ..options import Json
@@ -13,7 +14,7 @@ from .run import run_and_tell
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
+    output: Annotated[Path, Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
     jobs: Jobs = None,
     draws: Draws = None,
     as_json: Json = False,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ..console import say, show_json
 from ..options import Json
@@ -13,7 +13,7 @@ from .options import ResultsFolder
 
 def draws(
     results: ResultsFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file to write.", show_default=False)],
+    output: Annotated[Path, Option("--output", "-o", help="JSON file to write.")],
     as_json: Json = False,
 ) -> None:
     """Export the draws of a run: which images are support, validation and test. A plan's `draws_file` key reads it.

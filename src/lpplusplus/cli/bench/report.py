@@ -4,7 +4,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ..console import say
 from ..outputs import check_replaced
@@ -23,16 +23,13 @@ class Format(str, Enum):
 
 def report(
     results: ResultsFolder,
-    form: Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")] = Format.markdown,
+    form: Annotated[Format, Option("--format", "-f", help="Format of the report.")] = Format.markdown,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
+        Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            "--against", help="A method: every other's difference from it, task by task, with standard errors."
-        ),
+        str | None, Option(help="A method: every other's difference from it, task by task, with standard errors.")
     ] = None,
 ) -> None:
     """Tables in the paper's shape, with the published figures beside ours.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ..console import add_row, bar, out, say, show_json, table, warn
-from ..options import Engine, EngineOption, Json, RayAddress
+from ..options import Json
 from ..outputs import check_replaced
+from ..ray import Engine, EngineOption, RayAddress, run_plan_on_ray
 from .options import Catalogs, Draws, Jobs, NewResults, RootFolder
 
 if TYPE_CHECKING:
@@ -32,20 +35,13 @@ def _plans() -> list[str]:
 
 
 def run(
-    plan: Annotated[
-        str,
-        typer.Argument(
-            help="A .toml file, or the name of a plan of the package.", show_default=False, autocompletion=_plans
-        ),
-    ],
+    plan: Annotated[str, Argument(help="A .toml file, or the name of a plan of the package.", autocompletion=_plans)],
     output: NewResults,
     root: RootFolder = None,
     catalog: Catalogs = None,
     jobs: Jobs = None,
     draws: Draws = None,
-    limit: Annotated[
-        float | None, typer.Option("--limit", min=0.001, help="Seconds for a cell; a longer one fails.")
-    ] = None,
+    limit: Annotated[float | None, Option(min=0.001, help="Seconds for a cell; a longer one fails.")] = None,
     engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,
     as_json: Json = False,
@@ -63,12 +59,8 @@ def run(
     opened = read_plan(plan, **({} if draws is None else {"draws": draws})).with_catalogs(catalog or ())
     if engine is Engine.local:
         raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
-    from ...cluster.bench import RayWorkers, check_gpus
-    from ...cluster.connection import Slots, connected
-
-    with connected(ray_address):
-        check_gpus(opened.all_cells())
-        results, summary = _run(opened, output, root, jobs, limit, RayWorkers(Slots(workers=jobs)))
+    run_it = partial(_run, opened, output, root, jobs, limit)
+    results, summary = run_plan_on_ray(opened, ray_address, jobs, run_it)
     raise typer.Exit(_tell(opened, results, summary, as_json))
 
 
