@@ -6,22 +6,18 @@ import typer
 from typer import Option
 
 from .app import app as app_
-from .bench.app import app as bench
+from .bench import app as bench
 from .change import add, merge, remove, rename
-from .check import check
+from .check import check, suggest
 from .command import add_command, examples
 from .demo import demo
 from .embed import embed
-from .encoders import encoders
 from .evaluate import evaluate
-from .export import export
-from .hub import pull, push
-from .inspect import inspect
-from .label_studio import label_studio
+from .export import export, pull, push
+from .inspect import encoders, inspect
 from .map import map as map_
 from .predict import predict
-from .serve import serve
-from .suggest import suggest
+from .serve import label_studio, serve
 from .train import train
 
 app = typer.Typer(

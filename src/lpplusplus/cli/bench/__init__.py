@@ -1,1 +1,60 @@
-"""`lpp bench`: the fair benchmark, one file per command."""
+"""`lpp bench`: the fair benchmark, and which data sets there are for it."""
+
+from typing import Any
+
+import typer
+
+from ..command import add_command, examples
+from ..console import add_row, out, say, show_json, table
+from ..options import Json
+from .report import draws, report
+from .run import Catalogs, RootFolder, demo, paper, run
+
+
+def datasets(root: RootFolder = None, more: Catalogs = None, as_json: Json = False) -> None:
+    """List the data sets: which are here, and how to get the others.
+
+    Examples
+    --------
+    lpp bench datasets --root /data
+    lpp bench datasets --root /data --catalog mine.toml --json
+    """
+    from ...bench.datasets import catalog
+
+    rows: list[dict[str, Any]] = []
+    for entry in catalog(*(more or ())).values():
+        status = None if root is None else entry.status(root)
+        rows.append(
+            {
+                "name": entry.name,
+                "title": entry.title,
+                "folder": entry.folder,
+                "classes": entry.classes,
+                "state": None if status is None else status.state,
+                "usable": None if status is None else status.usable,
+                "found": {} if status is None else dict(status.found),
+                "expected": dict(entry.counts),
+                "missing": [] if status is None else list(status.missing),
+                "problem": "" if status is None else status.problem,
+                "advice": entry.advice,
+            }
+        )
+    if as_json:
+        show_json(rows)
+        return
+    shown = table("", "name", "classes", "folder", "here", right=("classes",))
+    for row in rows:
+        add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–")
+    out().print(shown)
+    for row in rows:
+        if not row["usable"]:
+            say("[bold]{}[/]: {}", row["name"], " ".join(part for part in (row["problem"], row["advice"]) if part))
+
+
+app = typer.Typer(
+    help="Compare methods on data sets, under one protocol.",
+    epilog=examples("lpp bench demo", "lpp bench run plan.toml --root /data -o results/"),
+    no_args_is_help=True,
+)
+for _function in (demo, run, report, paper, datasets, draws):
+    add_command(app, _function, kept="cells" if _function in (demo, run, paper) else "")

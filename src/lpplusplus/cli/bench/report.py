@@ -1,14 +1,16 @@
-"""`lpp bench report`: tables and figures of a results folder."""
+"""`lpp bench report` and `lpp bench draws`: what a results folder holds."""
 
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
-from ..console import say
-from ..outputs import check_replaced
-from .options import ResultsFolder
+from ..console import say, show_json
+from ..options import Json
+from ..outputs import check_file, check_replaced
+
+ResultsFolder = Annotated[Path, Argument(help="A results folder.")]
 
 
 class Format(str, Enum):
@@ -55,3 +57,26 @@ def report(
 def replaced(path: Path) -> None:
     """Refuse to replace what is no file of a benchmark's report."""
     check_replaced(path, "-o", "a report of a benchmark")
+
+
+def draws(
+    results: ResultsFolder,
+    output: Annotated[Path, Option("--output", "-o", help="JSON file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Export the draws of a run: which images are support, validation and test. A plan's `draws_file` key reads it.
+
+    Examples
+    --------
+    lpp bench draws results/ -o draws.json
+    """
+    check_file(output, "-o", "a list of tasks")
+    from ...bench.draws import Draw, write_draws
+    from ...bench.results import Results
+
+    found = [Draw.from_dict(saved) for saved in Results(results, create=False).draws().values()]
+    write_draws(output, sorted(found, key=lambda draw: (draw.dataset, draw.shots, draw.seed)))
+    if as_json:
+        show_json({"file": str(output), "tasks": len(found)})
+        return
+    say("[bold]{}[/]: {} draws", output, len(found))

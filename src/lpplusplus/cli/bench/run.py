@@ -1,4 +1,4 @@
-"""`lpp bench run`: a plan, or what is missing of it."""
+"""`lpp bench run`, and `demo` and `paper`, which run plans of the package: what is missing of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..console import add_row, bar, out, say, show_json, table, warn
 from ..options import Json
 from ..outputs import check_replaced
 from ..ray import Engine, EngineOption, RayAddress, run_plan_on_ray
-from .options import Catalogs, Draws, Jobs, NewResults, RootFolder
+from .report import replaced
 
 if TYPE_CHECKING:
     from ...bench.plan import Plan
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from ...bench.results import Results, Row
     from ...bench.runner import RunSummary, Workers
 
+RootFolder = Annotated[
+    Path | None, Option("--root", help="Folder with the data sets, one folder each, laid out as CoOp has them.")
+]
+Catalogs = Annotated[
+    list[Path] | None, Option("--catalog", help="A file with data sets of your own, in the catalog's form.")
+]
+NewResults = Annotated[Path, Option("--output", "-o", help="Folder for results.")]
+Jobs = Annotated[
+    int | None, Option("--jobs", "-j", min=1, help="Cells at once; by default as many as there are cores.")
+]
+Draws = Annotated[
+    int | None,
+    Option("--draws", "--tasks", min=1, help="Draws for each number of shots, instead of the plan's number."),
+]
 REASONS = 12
 """Largest number of different reasons for failures that are printed."""
 
@@ -62,6 +76,50 @@ def run(
     run_it = partial(_run, opened, output, root, jobs, limit)
     results, summary = run_plan_on_ray(opened, ray_address, jobs, run_it)
     raise typer.Exit(_tell(opened, results, summary, as_json))
+
+
+def paper(
+    output: NewResults,
+    root: RootFolder = None,
+    jobs: Jobs = None,
+    draws: Draws = None,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's grid: eleven data sets, thirteen methods, 1 to 16 shots, ten draws, RN50.
+
+    Examples
+    --------
+    lpp bench paper --root /data -o results/
+    lpp bench paper --root /data -o results/ --draws 1 --jobs 4
+    """
+    run("paper", output, root, None, jobs, draws, as_json=as_json)
+
+
+def demo(
+    output: Annotated[Path, Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
+    jobs: Jobs = None,
+    draws: Draws = None,
+    as_json: Json = False,
+) -> None:
+    """Compare all feature-level methods on the package's own images, with tables and figures, in minutes.
+
+    Examples
+    --------
+    lpp bench demo
+    lpp bench demo -o comparison/ --draws 2
+    """
+    from ...bench.plan import read_plan
+    from ...bench.report import write_report
+    from ...bench.results import Results
+
+    plan = read_plan("demo", **({} if draws is None else {"draws": draws}))
+    failed = run_and_tell(plan, output, None, jobs, as_json)
+    file = write_report(
+        Results(output, create=False), output / "report", "html", planned=plan.all_cells(), check=replaced
+    )
+    if not as_json:
+        say("report: [bold]{}[/]", file)
+    raise typer.Exit(failed)
 
 
 def run_and_tell(
