@@ -16,6 +16,7 @@ def commands():
     """Typer's own description of `lpp`, its headings one level down, its examples as blocks."""
     order = [sys.executable, "-m", "typer", "lpplusplus.cli.lpp", "utils", "docs", "--name", "lpp"]
     text = subprocess.run(order, capture_output=True, text=True, encoding="utf-8", check=True).stdout
+    text = re.sub(r"^Documentation: .*\n+", "", text, flags=re.MULTILINE)  # Readers of the page are there already.
     text = re.sub(r"^Examples:\n\n((?:.+\n\n)*?)(?=\*\*|#|\Z)", examples, text + "\n", flags=re.MULTILINE)
     return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
 

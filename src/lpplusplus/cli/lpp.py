@@ -1,5 +1,6 @@
 """All commands of `lpp` under one roof."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,9 +21,14 @@ from .predict import predict
 from .serve import label_studio, serve
 from .train import train
 
+_EXAMPLES = examples("lpp demo", "lpp train photos/ -o birds.lpp", "lpp predict birds.lpp new/*.jpg")
+_PACKAGE = Path(__file__).parents[1]
+_DOCS = next((folder for folder in (_PACKAGE / "docs", _PACKAGE.parents[1] / "docs") if folder.is_dir()), None)
+"""In the wheel, and in a clone."""
+
 app = typer.Typer(
     name="lpp",
-    epilog=examples("lpp demo", "lpp train photos/ -o birds.lpp", "lpp predict birds.lpp new/*.jpg"),
+    epilog=_EXAMPLES + (f"\n\nDocumentation: {_DOCS / 'index.md'}" if _DOCS else ""),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -98,6 +98,8 @@ def test_version_and_help():
     assert "Usage: lpp [OPTIONS] COMMAND" in helped
     for command in ("demo", "train", "predict", "evaluate", "embed", "inspect", "encoders"):
         assert f" {command} " in helped
+    documentation = "".join(helped.rpartition("Documentation: ")[2].split())  # A long path is folded.
+    assert "# " in Path(documentation).read_text(encoding="utf-8")
     assert "--template" in lpp("train", "-h")
     assert ", ".join(f"@{name}" for name in class_text.SUBJECTS) == SUBJECTS
 
