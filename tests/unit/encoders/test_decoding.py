@@ -314,6 +314,17 @@ def test_what_is_not_an_image_is_reported_with_its_path(make, reason, tmp_path):
     assert str(caught.value) == f"{path}: {caught.value.reason}"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_that_takes_the_place_of_an_image_is_not_waited_for(tmp_path, monkeypatch):
+    """Between a look at the file and its opening: what counts is the open file."""
+    image, pipe, stat = tmp_path / "cat.jpg", tmp_path / "pipe.jpg", os.stat
+    image.write_bytes(FILES["PNG"])
+    os.mkfifo(pipe)
+    monkeypatch.setattr(os, "stat", lambda path, **how: stat(image if path == pipe else path, **how))
+    with pytest.raises(ImageError, match="is not a regular file"):
+        read_bytes(pipe)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
 def test_a_file_without_permission(tmp_path):
     path = tmp_path / "cat.jpg"
@@ -328,7 +339,7 @@ def test_permission_denied_by_the_system(tmp_path, monkeypatch):
     path = tmp_path / "cat.jpg"
     path.write_bytes(FILES["PNG"])
 
-    def refuse(*_):
+    def refuse(*_, **how):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)

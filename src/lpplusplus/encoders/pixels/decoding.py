@@ -16,7 +16,6 @@ What is decided here, once:
 import errno
 import io
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from os import PathLike
 import numpy as np
 from PIL import Image, ImageChops, ImageFile, UnidentifiedImageError, features
 
+from ..._core.files import open_regular
 from ..._core.threads import fork_safe_lock
 from . import RAW_ADVICE, RAW_SUFFIXES
 
@@ -146,14 +146,10 @@ def quiet_pillow() -> Iterator[None]:
 def read_bytes(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> bytes:
     """The content of an image file, or an `ImageError`. Never waits on a pipe, never reads more than allowed."""
     try:
-        status = os.stat(path)
-        if stat.S_ISDIR(status.st_mode):
-            raise ImageError(path, "is a folder, not a file.")
-        if not stat.S_ISREG(status.st_mode):
-            raise ImageError(path, "is not a regular file.")
-        _check_bytes(path, status.st_size, limits)
-        with open(path, "rb") as file:
-            content = file.read(status.st_size + 1)  # Python takes memory for all that is asked for.
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            _check_bytes(path, size, limits)
+            content = file.read(size + 1)  # Python takes memory for all that is asked for.
     except (OSError, ValueError) as error:
         if isinstance(error, ImageError):
             raise
@@ -307,6 +303,8 @@ def _why_unreadable(path: str | PathLike[str], error: OSError | ValueError) -> s
             return "is a symbolic link that leads back to itself."
         if isinstance(error, FileNotFoundError):
             return "is a broken symbolic link." if os.path.islink(path) else "does not exist."
+        if isinstance(error, IsADirectoryError):
+            return "is a folder, not a file."
         if isinstance(error, PermissionError):
             return "cannot be read: permission denied."
         return f"cannot be read ({error.strerror or error})."
