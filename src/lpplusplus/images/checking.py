@@ -56,16 +56,16 @@ def check(data: TrainingData, insight: Insight, study: Study | None) -> Check:
     same = duplicates(support.rows, support.labels, support.paths, within=True)
     if study is None:
         return Check(insight, [], same)
-    _, fewer, answers = study.with_fewer(1)
+    _, fewer, right = study.with_fewer(1)
     return Check(
         insight,
-        expectations(~study.answers.right, study.as_good_as(), ~answers.right, fewer, study.photos),
+        expectations(~study.answers.right, study.as_good_as(), 1 - right, fewer, study.photos),
         same,
     )
 
 
 def expectations(
-    full: NDArray[np.bool_], at_full: float, less: NDArray[np.bool_], at_less: float, now: float
+    full: NDArray[Any], at_full: float, less: NDArray[Any], at_less: float, now: float
 ) -> list[Expectation]:
     """Accuracy to expect with 1, 2 and 4 times the photos.
 
@@ -76,7 +76,7 @@ def expectations(
     Parameters
     ----------
     full, less
-        Which held-out images were wrong, with all and with fewer photos.
+        Which held-out images were wrong, or how often, with all and with fewer photos.
     at_full, at_less
         Photos per class in each.
     now
@@ -98,7 +98,7 @@ def expectations(
     if at_full > at_less:
         way = np.log(at_full / at_less)
         seen = np.log(b / a) / way
-        unsure = max(1 / a + 1 / b - 2 * (full & less).sum() / (a * b), 1 / (n + 1)) / way**2 + BENT**2
+        unsure = max(1 / a + 1 / b - 2 * (full * less).sum() / (a * b), 1 / (n + 1)) / way**2 + BENT**2
         slope = (SLOPE / doubt + seen / unsure) / (1 / doubt + 1 / unsure)
         doubt = 1 / (1 / doubt + 1 / unsure)
     slope = max(0.0, float(slope))

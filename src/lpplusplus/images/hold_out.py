@@ -1,7 +1,7 @@
 """What classifiers say of photos that they have not seen: the one loop that insight, check, curve and report read.
 
 Without validation images every photo is left out of one of four folds, once. With fewer photos to learn from, it is
-left out of one of two halves, of which a half, a quarter, … is learned: two fits for each number of photos.
+left out of one of two halves, of which the other, its half, its quarter, … is learned: two fits for each number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Study:
     by_examples: Answers | None
     different: int
     groups: NDArray[np.intp] | None
-    _fewer: dict[int, tuple[float, float, Answers]] = field(default_factory=dict, repr=False)
+    _fewer: dict[int, tuple[float, float, NDArray[np.float64]]] = field(default_factory=dict, repr=False)
 
     @property
     def measured(self) -> str:
@@ -69,10 +69,6 @@ class Study:
         """Number of photos per class."""
         return len(self.data.support) / len(self.data.present)
 
-    def folds(self, parts: int = FOLDS) -> NDArray[np.intp]:
-        """As `folds_of`."""
-        return folds_of(self.data.support, parts, self.groups)
-
     def as_good_as(self, parts: int = FOLDS) -> float:
         """Photos per class with which a classifier of all photos would be as good as those of the folds.
 
@@ -80,7 +76,7 @@ class Study:
         """
         if self.groups is None:
             return self.photos
-        y, folds, lacking = self.data.task.y, self.folds(parts), 0.0
+        y, folds, lacking = self.data.task.y, folds_of(self.data.support, parts, self.groups), 0.0
         counts = np.bincount(y)
         for fold in range(parts):
             left = np.bincount(y[folds != fold], minlength=len(counts))
@@ -88,23 +84,22 @@ class Study:
             lacking += float((own + BEHIND * (own - all_classes)).sum())
         return self.photos * float(np.exp(-lacking / np.count_nonzero(folds >= 0)))
 
-    def with_fewer(self, halvings: int) -> tuple[float, float, Answers]:
-        """Photos per class, as how many these are good, and the answers where fewer photos are learned."""
+    def with_fewer(self, halvings: int) -> tuple[float, float, NDArray[np.float64]]:
+        """Photos per class, as how many these are good, and how often each image is right where fewer are learned."""
         if halvings not in self._fewer:
-            support, everything = self.data.support, np.arange(len(self.data.support))
+            support, images, runs = self.data.support, self.answers.images, []
             if self.groups is None:
-                images = self.answers.images
-                rounds: Rounds = [(self._halved(everything, halvings), np.arange(len(images)))]
+                runs.append([(self._halved(np.arange(len(support)), halvings), np.arange(len(images)))])
             else:
-                images, halves = support, self.folds(2)
-                rounds = [
-                    (self._halved(np.flatnonzero(halves != part), halvings - 1), np.flatnonzero(halves == part))
-                    for part in range(2)
-                ]
-            (answers,) = _ask([self.model], self.data, images, rounds)
-            photos = float(np.mean([len(learn) for learn, _ in rounds])) / len(self.data.present)
+                images = support
+                for seed in range(1 if self.photos >= FOLDS else 2):  # Of few photos, it matters much which are taken.
+                    halves = folds_of(support, 2, self.groups, seed)
+                    learned = [self._halved(np.flatnonzero(halves != part), halvings - 1) for part in range(2)]
+                    runs.append([(rows, np.flatnonzero(halves == part)) for part, rows in enumerate(learned)])
+            right = [_ask([self.model], self.data, images, rounds)[0].right for rounds in runs]
+            photos = float(np.mean([len(rows) for rows, _ in runs[0]])) / len(self.data.present)
             good = self.as_good_as(2) if self.groups is not None and halvings == 1 else photos
-            self._fewer[halvings] = photos, good, answers
+            self._fewer[halvings] = photos, good, np.mean(right, axis=0)
         return self._fewer[halvings]
 
     def _halved(self, rows: NDArray[np.intp], times: int) -> NDArray[np.intp]:
@@ -119,9 +114,9 @@ class Study:
         halvings = range(int(np.log2(typical)), 0, -1)
         photos, both = [], []
         for done, times in enumerate(halvings, 1):
-            learned, _, answers = self.with_fewer(times)
+            learned, _, right = self.with_fewer(times)
             photos.append(learned)
-            both.append(float(answers.right.mean()))
+            both.append(float(right.mean()))
             if progress is not None:
                 progress(done, len(halvings))
         whole = self.photos if self.groups is None else self.photos * (1 - 1 / FOLDS)
@@ -192,14 +187,16 @@ def asked(model: FewShotClassifier, rows: NDArray[np.float32], classes: Sequence
     return probabilities
 
 
-def folds_of(support: Embeddings, parts: int = FOLDS, groups: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+def folds_of(
+    support: Embeddings, parts: int = FOLDS, groups: NDArray[np.intp] | None = None, seed: int = 0
+) -> NDArray[np.intp]:
     """The fold in which each example is left out; -1 for the only example of a class.
 
     Two examples that look the same are in the same fold: one would give away the other.
     """
     indices = positions(support, support.classes)
     different, group = np.unique(_groups(support) if groups is None else groups, return_inverse=True)
-    return np.asarray(assign_folds(indices[different], parts, np.random.default_rng(0))[group])
+    return np.asarray(assign_folds(indices[different], parts, np.random.default_rng(seed))[group])
 
 
 def _groups(support: Embeddings) -> NDArray[np.intp]:

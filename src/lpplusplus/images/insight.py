@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from .._core.backend import unit_rows
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
+from .._core.folds import can_be_held_out
 from .._core.parameters import Progress
 from .answers import Answers
 from .duplicates import Duplicate, duplicates, first_of_equals, leaked
 from .evaluation import wilson
-from .hold_out import Study, hold_out
+from .hold_out import Study, folds_of, hold_out
 from .training_data import TrainingData
 
 WEAK = 5
@@ -22,6 +24,10 @@ LIKELIER = 14.0
 """An image looks mislabelled if another class is this many times as likely as its label."""
 MISUNDERSTOOD = 0.25
 """A name is doubtful if it separates its class's images by less than this fraction of what the median name does."""
+CLEARLY_BETTER = 0.3
+"""Names are in another order if that recognises more images by this fraction, and by what chance would give."""
+FEWEST_IN_ORDER = 4
+"""Classes from which on the order of names is looked at."""
 BY_CHANCE = 1.64
 """Also if by less than this many standard errors, as is true of a meaningless name 19 times of 20."""
 
@@ -85,6 +91,8 @@ class Insight:
         Images that look mislabelled, the most obvious first.
     doubtful_names : list of str
         Classes whose names the encoder seems not to understand.
+    misplaced_names : dict
+        For each class the one whose name fits its images, where most names fit another class than theirs; else empty.
     duplicates_of_two_classes : list of Duplicate
         Pairs of images of different classes that look the same.
     duplicate_count : int
@@ -104,6 +112,7 @@ class Insight:
     confused: list[Confusion] = field(default_factory=list)
     mislabelled: list[Doubt] = field(default_factory=list)
     doubtful_names: list[str] = field(default_factory=list)
+    misplaced_names: dict[str, str] = field(default_factory=dict)
     duplicates_of_two_classes: list[Duplicate] = field(default_factory=list)
     duplicate_count: int = 0
     leaked: int = 0
@@ -134,6 +143,7 @@ def examine(
     if data.text is not None:
         text = check_text(data.text)[0]
         found["doubtful_names"] = doubtful_names(support.rows, support.labels, text, list(support.classes))
+        found["misplaced_names"] = misplaced_names(data, text)
     if validation is not None:
         found["leaked"] = leaked(support, validation)
     study = hold_out(model, data, progress)
@@ -227,3 +237,31 @@ def doubtful_names(
         return []
     enough = MISUNDERSTOOD * max(0.0, float(np.median(list(gaps.values()))))
     return sorted((label for label, gap in gaps.items() if gap <= max(enough, chance[label])), key=gaps.__getitem__)
+
+
+def misplaced_names(data: TrainingData, text: NDArray[np.float32]) -> dict[str, str]:
+    """For each class the one whose name fits its images, if the names seem to be in another order; else nothing.
+
+    The best order for one half of the images has to recognise far more of the other half than the given one does. For
+    names that mean nothing no order does.
+    """
+    classes, y = np.unique(data.task.y, return_inverse=True)  # Those that have images.
+    halves = folds_of(data.support, 2, np.arange(len(data.support)))
+    cosines = unit_rows(data.support.rows) @ unit_rows(text)[classes].T
+    if len(classes) < FEWEST_IN_ORDER or not can_be_held_out(y):
+        return {}
+    gains, orders = [], []
+    for part in range(2):
+        learn, ask = halves != part, halves == part
+        fit = np.stack([cosines[learn & (y == k)].mean(axis=0) for k in range(len(classes))])
+        fit = fit - fit.mean(axis=0)
+        order = linear_sum_assignment(fit - fit.mean(axis=1, keepdims=True), maximize=True)[1]
+        given, best = (
+            float((cosines[ask][:, names].argmax(axis=1) == y[ask]).mean()) for names in (slice(None), order)
+        )
+        gains.append(best - given)
+        orders.append(order)
+    if np.mean(gains) < CLEARLY_BETTER + 1 / len(classes):
+        return {}
+    label = data.present
+    return {label[k]: label[other] for k, other in enumerate(orders[0].tolist()) if k != other == orders[1][k]}

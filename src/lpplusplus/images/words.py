@@ -62,6 +62,11 @@ def summary(insight: Insight) -> list[str]:
 def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, list[str]]]:
     """What would help, the most useful first: a heading, and lines about it; `path` is how paths are written."""
     found = []
+    if insight.misplaced_names:
+        swapped = [f"{label} (its photos fit the name of {other})" for label, other in insight.misplaced_names.items()]
+        found.append(
+            ("The names seem to be in another order than the classes:", [f"{', '.join(swapped[:5])}. See --classes."])
+        )
     if insight.mislabelled:
         odd = [f"{path(one.path)} ({one.label}, looks like {one.answer})" for one in insight.mislabelled[:5]]
         found.append(("Images that look mislabelled:", [*odd, "Have a look: a wrong label costs most."]))

@@ -236,3 +236,21 @@ def test_images_that_are_all_alike_are_still_measured():
     support = gathered(rows, np.repeat([0, 1], 6), ["black page", "white page"])
     insight = look_into(fitted(support, None), support, None, None)
     assert (insight.duplicate_count, insight.accuracy) == (10, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:nearly every name")
+def test_names_in_another_order_are_told(task):
+    """Names of other classes, as a list in the wrong order gives; names that mean nothing are in no order."""
+    support, text = task
+    rng = np.random.default_rng(0)
+    told = look_into(fitted(support, np.roll(text, 1, axis=0)), support, np.roll(text, 1, axis=0), None)
+    assert told.misplaced_names == {f"class_{k}": f"class_{(k + 1) % 6}" for k in range(6)}
+    heading, (line,) = words.advice(told)[0]
+    assert "another order" in heading
+    assert "class_0 (its photos fit the name of class_1)" in line
+    for names in (text, *rng.standard_normal((5, *text.shape)).astype(np.float32)):
+        assert look_into(fitted(support, names), support, names, None).misplaced_names == {}
+    fewer = support.subset(support.labels != "class_3")  # It has a name and no images.
+    told = look_into(fitted(fewer, np.roll(text, 1, axis=0)), fewer, np.roll(text, 1, axis=0), None)
+    assert told.misplaced_names.get("class_0") == "class_1"
+    assert "class_3" not in told.misplaced_names
