@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lpplusplus.cluster.remote_rows import RemoteRows, held
+from lpplusplus.cluster.rows import RemoteRows, held
 
 
 class HeldHere:

@@ -213,6 +213,12 @@ def plain_error(error: Any) -> Exception:
     return ClusterError(f"a worker was lost {RETRIES + 1} times ({str(error).splitlines()[0]}).")
 
 
+def sendable(error: Exception, before: str = "") -> ClusterError:
+    """An error on a worker, as one that can be sent."""
+    said = str(error) if isinstance(error, BriefError | OSError | ImportError) else repr(error)
+    return ClusterError(f"{before}{said}")
+
+
 def limit_threads(cpus: int) -> None:
     """Let joblib, which encoders ask for the number of processors, see only those of this worker."""
     os.environ["LOKY_MAX_CPU_COUNT"] = str(cpus)

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from .._core.errors import BriefError
 from .._core.files import canonical_json
 from .._core.parameters import Progress
 from ..images.embeddings import Origin
 from ..images.errors import StoreError
 from ..images.parquet.addresses import is_address, need_pyarrow, open_place, spelled
 from ..images.parquet.tables import KEY, LABEL, NAME, head_of, part_name, refuse_files, write_part
-from .connection import ClusterError, Slots, run_tasks
+from .connection import ClusterError, Slots, run_tasks, sendable
 from .parts import WorkPart, WorkPlan
 
 EARLIER = "_run.json"
@@ -152,8 +151,7 @@ def do_part(
             write_part(system, folder, number, table), labels, tuple(skipped), time.perf_counter() - start
         )
     except Exception as error:
-        said = str(error) if isinstance(error, BriefError | OSError | ImportError) else repr(error)
-        raise ClusterError(f"part {number}: {said}") from None
+        raise sendable(error, f"part {number}: ") from None
 
 
 def finished(plan: WorkPlan, place: str, key: str) -> dict[int, PartResult]:

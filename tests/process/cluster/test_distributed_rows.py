@@ -6,8 +6,7 @@ import pytest
 from lpplusplus import TipAdapter
 from lpplusplus.cluster.commands import train_on_ray
 from lpplusplus.cluster.connection import ClusterError
-from lpplusplus.cluster.remote_rows import RemoteRows
-from lpplusplus.cluster.rows import RowWorker, _files, _together
+from lpplusplus.cluster.rows import RemoteRows, RowWorker, _source, _together
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError
 from lpplusplus.images.parquet import write_parquet
@@ -22,8 +21,8 @@ class HeldHere:
 
     def __init__(self, holders, about):
         self._holders = holders
-        self.starts = np.cumsum([0, *(one.rows for one in about)]).tolist()
-        self.like = about[0].like
+        self.starts = np.cumsum([0, *(rows for rows, *_ in about)]).tolist()
+        self.like = about[0][1].X[:, 0]
 
     put = staticmethod(lambda thing: thing)
     wait = staticmethod(lambda begun: begun)
@@ -59,7 +58,7 @@ def check(found, birds):
 
 def test_parts_of_a_parquet_data_set(birds, tmp_path):
     write_parquet(birds, tmp_path / "birds", rows_per_part=512)
-    assert _files(str(tmp_path / "birds")) == 3
+    assert _source(str(tmp_path / "birds"))[0] == 3
     for count in (1, 2, 3):
         check(together(tmp_path / "birds", count), birds)
 
@@ -95,9 +94,9 @@ def test_what_cannot_be_held_is_refused(birds, tmp_path):
         RowWorker(str(tmp_path / "crops"), (0, 1)).about()
     (tmp_path / "photos").mkdir()
     with pytest.raises(SourceError, match="no embeddings to train on"):
-        _files(str(tmp_path / "photos"))
+        _source(str(tmp_path / "photos"))
     with pytest.raises(SourceError, match="nowhere does not exist"):
-        _files(str(tmp_path / "nowhere"))
+        _source(str(tmp_path / "nowhere"))
     with pytest.raises(SourceError, match="TipAdapter needs all embeddings in one process"):
         train_on_ray(str(tmp_path), method=TipAdapter())
     with pytest.raises(ClusterError) as error:
@@ -113,5 +112,5 @@ def test_shards_of_a_feature_store(tmp_path):
     photos = make_folder(tmp_path / "photos", {"cat": 400, "dog": 300})
     ask("embed", photos, "-o", tmp_path / "store", "-e", "drawings")
     whole = FeatureStore(tmp_path / "store").load()
-    assert _files(str(tmp_path / "store")) == 2
+    assert _source(str(tmp_path / "store"))[0] == 2
     check(together(tmp_path / "store", 2), whole)
