@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from .cell import Cell
+from .sampling import GENERATOR
+
 _CONTENT: dict[str, Any] = json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
 
 AVERAGE = "average"
@@ -50,6 +53,8 @@ CYCLES = _NAMES["cycles"]
 _STANDARD = {name + STANDARD_LOSS: known + STANDARD_LOSS for name, known in OPTIMISERS.items()}
 METHODS = {**CYCLES, **STARTS, **OPTIMISERS, **_STANDARD, **MAIN}
 """All names of methods with published figures."""
+ABLATIONS = {*CYCLES, *STARTS, *OPTIMISERS, *_STANDARD}
+"""Names of methods that belong to an ablation, unless they are in `MAIN`, too."""
 
 
 @dataclass(frozen=True)
@@ -93,30 +98,33 @@ def canonical_dataset(name: str) -> str | None:
     return {one.casefold(): one for one in DATASETS}.get(squeezed, _NAMES["dataset_aliases"].get(squeezed))
 
 
-def is_published_encoder(name: str) -> bool:
-    """Whether an encoder is CLIP's RN50, the only one with published figures.
+def is_papers(cell: Cell) -> bool:
+    """Whether a cell may stand beside a published figure: the paper's encoder, protocol and own data, a method of ours.
 
-    >>> [is_published_encoder(name) for name in ("RN50/openai", "clip_rn50", "RN50x4/openai", "RN50/yfcc15m")]
-    [True, True, False, False]
+    Names alone do not say that: a data set of the user's own may be called "dtd", and any file of embeddings "RN50".
+
+    >>> from dataclasses import replace
+    >>> paper = {"validation": "paper", "generator": "lpplusplus-1", "views": 0}
+    >>> ours = Cell("dtd", "open_clip:RN50/openai", "LP++ (paper)", 4, 1, "LPPlusPlus", protocol=paper)
+    >>> is_papers(ours), is_papers(replace(ours, encoder="RN50")), is_papers(replace(ours, estimator="mine:Probe@1"))
+    (True, False, False)
+    >>> is_papers(replace(ours, protocol=paper | {"data": "0a1b"})), is_papers(replace(ours, protocol={}))
+    (False, False)
     """
-    parts = re.split(r"[\W_]+", name.casefold())
-    return "rn50" in parts and not any(part.startswith(("cc12m", "yfcc")) for part in parts)
+    same_data = "data" not in cell.protocol and canonical_dataset(cell.dataset) is not None
+    same_protocol = cell.protocol.get("validation") == "paper" and cell.protocol.get("generator") == GENERATOR
+    return same_data and same_protocol and cell.encoder in _CONTENT["encoders"] and ":" not in cell.estimator
 
 
-def published(method: str, dataset: str, shots: int, *, source: str = "paper") -> Published | None:
+def published(method: str, dataset: str, shots: int) -> Published | None:
     """The published figure of a method on a data set, or on "average"; None where there is none.
-
-    With `source="tip-adapter"` it is from that method's own log: one seed, selected on test images.
 
     >>> published("LP++", "EuroSAT", 1)
     Published(mean=57.23, deviation=1.63)
     >>> published("LP++ (default)", "average", 16).mean
     74.42
     """
-    tables = _CONTENT["sources"]
-    if source not in tables:
-        raise ValueError(f"source={source!r} is not known: use one of {', '.join(map(repr, tables))}.")
-    accuracy = tables[source]["accuracy"]
+    accuracy = _CONTENT["sources"]["paper"]["accuracy"]
     known = method if method in accuracy else canonical_method(method)
     name = AVERAGE if dataset == AVERAGE else canonical_dataset(dataset)
     cells = accuracy.get(known, {}).get(name, {})

@@ -5,26 +5,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from pandas import DataFrame
+
 from ..cell import Cell
 from ..results import NOT_RECORDED, UNSURE, Results, Row
+from .ablations import ablation_tables
 from .drawing import Plot
 from .figures import make_figures
 from .paired import paired_tables
-from .statistics import Average, Score, average, distinct, in_order, in_shots, is_main, keys_of, summarise
+from .statistics import average, distinct, in_order, in_shots, summarise
 from .table import Column, Table, table_of
 from .tables import cells_table, make_tables, reading
 
 TITLE = "Benchmark of few-shot classifiers"
+MOST_NAMED = 5
+"""Cells that are named of a longer list."""
+LONGEST_TRACEBACK, LONGEST_REASON = 4000, 500
+"""In letters."""
 
 
 @dataclass(frozen=True)
-class FailedCell:
-    """A cell that has not succeeded."""
+class Failures:
+    """Cells that failed for one reason."""
 
     what: str
+    """The cells: the first few, and how many more."""
     reason: str
     """Last line of the traceback."""
     traceback: str
+    """Of the first of them; its middle is left out if it is long."""
+    count: int
 
 
 @dataclass(frozen=True)
@@ -44,17 +54,23 @@ class ReportContent:
     protocol: list[tuple[str, str]]
     protocol_tables: list[Table]
     versions: list[tuple[str, str]]
-    failures: list[FailedCell]
+    failures: list[Failures]
 
 
 def report_content(
     results: Results, planned: Iterable[Cell] = (), *, figures: bool = True, against: str | None = None
 ) -> ReportContent:
-    """Read the results; `planned` are the cells of the plan, if it is known; `against` is a method to compare with."""
-    rows, failed = results.rows(), results.rows(failed=True)
-    scores = summarise(rows, failed, planned)
+    """Read the results. `planned` are the cells of the plan; by default those of the plans that the folder keeps.
+
+    Failures of cells that are in no plan any more do not count. `against` is a method to compare with.
+    """
+    wanted = list(planned) or results.planned()
+    keys = {cell.key for cell in wanted}
+    rows = results.rows()
+    failed = [row for row in results.rows(failed=True) if not keys or row.cell.key in keys]
+    scores = summarise(rows, failed, wanted)
     averages = average(scores)
-    tables = [*(paired_tables(scores, against) if against else ()), *make_tables(scores)]
+    tables = [*(paired_tables(scores, against) if against else ()), *make_tables(scores, ablation_tables)]
     plots: list[Plot] = []
     remarks: list[str] = []
     if figures and rows:
@@ -73,47 +89,47 @@ def report_content(
         _protocol([row.cell for row in both]),
         [table for table in (_methods_table(both), _draws_table(rows)) if table is not None],
         _versions(both),
-        [_failure(row) for row in failed],
+        grouped_failures(failed),
     )
 
 
-def _sentences(
-    rows: Sequence[Row], failed: Sequence[Row], scores: Sequence[Score], averages: Sequence[Average]
-) -> list[str]:
-    if not scores:
+def _sentences(rows: Sequence[Row], failed: Sequence[Row], scores: DataFrame, averages: DataFrame) -> list[str]:
+    if scores.empty:
         return ["There are no results yet."]
-    methods, sets, encoders = (keys_of(scores, name) for name in ("method", "dataset", "encoder"))
-    shots = sorted({one.shots for one in scores})
-    lacking = sum(len(one.missing) for one in scores)
+    methods, sets, encoders = ([*scores[name].unique()] for name in ("method", "dataset", "encoder"))
+    shots = sorted(scores.shots.unique())
+    lacking = int(scores.missing.map(len).sum())
     gaps = f"{lacking} missing, of which {len(failed)} failed" if lacking or failed else "none missing"
     sentences = [
         f"{_count(methods, 'method')} on {_count(sets, 'data set')} ({_listed(sets)}) with {_listed(encoders)}, at "
-        f"{_listed(shots)} shot{'s' * (shots != [1])}: {len(rows)} tasks done, {gaps}."
+        f"{_listed(shots)} shot{'s' * (shots != [1])}: {_count(rows, 'cell')} done, {gaps}."
     ]
-    for encoder in encoders:
-        where = f" with {encoder}" if len(encoders) > 1 else ""
-        sentences += _best([one for one in averages if one.encoder == encoder], where)
+    partly = [f"{one.method} ({one.draws} of {one.draws + len(one.missing)} at {in_shots(one.shots)} of {one.dataset})"
+              for one in scores.itertuples() if one.missing]  # fmt: skip
+    if partly:
+        more = f" and {len(partly) - MOST_NAMED} more" if len(partly) > MOST_NAMED else ""
+        sentences.append(f"Draws are missing of {', '.join(partly[:MOST_NAMED])}{more}.")
+    for encoder, over in averages.groupby("encoder", sort=False):
+        sentences += _best(over[over.group == "main"], f" with {encoder}" if len(encoders) > 1 else "")
     finished = max((row.finished for row in [*rows, *failed]), default=0.0)
     if finished:
         moment = datetime.fromtimestamp(finished, timezone.utc)
-        sentences.append(f"The last task ended on {moment:%Y-%m-%d at %H:%M} UTC.")
+        sentences.append(f"The last cell ended on {moment:%Y-%m-%d at %H:%M} UTC.")
     return sentences
 
 
-def _best(averages: Sequence[Average], where: str) -> list[str]:
+def _best(main: DataFrame, where: str) -> list[str]:
     """Which method has the highest mean at which shots, if there are several methods."""
     best: dict[str, list[int]] = {}
     partly: list[int] = []
-    main = [one for one in averages if is_main(one)]
-    for n in sorted({one.shots for one in main}):
-        compared = [one for one in main if one.shots == n and one.complete and one.mean is not None]
-        under_way = [part for one in main if one.shots == n for part in one.missing if part.mean is not None]
-        if under_way:  # Means over different tasks say little.
+    for n, part in main.groupby("shots"):
+        whole = part[part.complete]
+        if any(done for missing in part.missing for _, done, _ in missing):  # Means over different draws say little.
             partly.append(n)
-        elif len(compared) > 1:
-            best.setdefault(max(compared, key=lambda one: one.mean or 0.0).method, []).append(n)
+        elif len(whole) > 1:
+            best.setdefault(whole.method[whole["mean"].idxmax()], []).append(n)
     said = "; ".join(f"{method} at {_listed(at)}" for method, at in best.items())
-    waiting = f" At {_listed(partly)}, tasks are missing." if partly else ""
+    waiting = f" At {_listed(partly)}, draws are missing." if partly else ""
     return [f"Highest mean accuracy{where}, by shots: {said}.{waiting}"] if best else []
 
 
@@ -157,7 +173,7 @@ def _methods_table(rows: Sequence[Row]) -> Table | None:
 
 
 def _draws_table(rows: Sequence[Row]) -> Table | None:
-    """Tasks of each data set: how many, how large, and whether their supports differ."""
+    """Draws of each data set: how many, how large, and whether their supports differ."""
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.cell.dataset, row.cell.shots), []).append(row)
@@ -165,7 +181,7 @@ def _draws_table(rows: Sequence[Row]) -> Table | None:
         {
             Column("Data set"): dataset,
             Column("shots", "count"): shots,
-            Column("tasks", "count"): len({row.cell.seed for row in found}),
+            Column("draws", "count"): len({row.cell.seed for row in found}),
             Column("different draws", "count"): len({row.draw for row in found if row.draw}) or None,
             **{
                 Column(f"{part} images", "count"): max(getattr(row, f"{part}_images") for row in found)
@@ -174,7 +190,7 @@ def _draws_table(rows: Sequence[Row]) -> Table | None:
         }
         for (dataset, shots), found in groups.items()
     ]
-    return table_of("tasks", "Tasks", lines)
+    return table_of("draws", "Draws", lines)
 
 
 def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -185,11 +201,27 @@ def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(name, ", ".join(versions)) for name, versions in sorted(found.items())]
 
 
-def _failure(row: Row) -> FailedCell:
-    cell = row.cell
-    what = f"{cell.method} on {cell.dataset}, {cell.encoder}, {in_shots(cell.shots)}, task {cell.seed}"
+def grouped_failures(failed: Iterable[Row]) -> list[Failures]:
+    """Failures by their reason, the most frequent first, each told once."""
+    groups: dict[str, list[Row]] = {}
+    for row in failed:
+        groups.setdefault(reason_of(row), []).append(row)
+    found = []
+    for reason, rows in sorted(groups.items(), key=lambda group: -len(group[1])):
+        cells = [f"{c.method} on {c.dataset}, {c.encoder}, {in_shots(c.shots)}, draw {c.seed}"
+                 for c in (row.cell for row in rows[:MOST_NAMED])]  # fmt: skip
+        more = f"; and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+        text = rows[0].traceback.strip()
+        if len(text) > LONGEST_TRACEBACK:
+            text = f"{text[: LONGEST_TRACEBACK // 2]}\n…\n{text[-LONGEST_TRACEBACK // 2 :]}"
+        found.append(Failures("; ".join(cells) + more, reason, text, len(rows)))
+    return found
+
+
+def reason_of(row: Row) -> str:
+    """Why a cell failed, the last line of its traceback."""
     lines = row.traceback.strip().splitlines()
-    return FailedCell(what, lines[-1].strip() if lines else "no traceback was kept", row.traceback.strip())
+    return lines[-1].strip()[:LONGEST_REASON] if lines else "no traceback was kept"
 
 
 def _plain(value: object) -> str:

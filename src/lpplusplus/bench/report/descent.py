@@ -49,7 +49,7 @@ def recorded_step(rows: Sequence[Row]) -> float | None:
     units = {}
     for row in rows:
         rate, pace = rate_of(row.cell), _pace(row)
-        if _is_descent(row) and rate is not None and pace is not None:
+        if _is_descent(row) and not np.isnan(rate) and pace is not None:
             units[_task(row)] = pace / rate
     steps = []
     for row in rows:
@@ -60,15 +60,15 @@ def recorded_step(rows: Sequence[Row]) -> float | None:
 
 
 def curve_figures(rows: Sequence[Row], styles: dict[str, Style], where: str) -> list[Plot | None]:
-    """Loss and validation accuracy during the fit, for the first data set, most shots and first task that has them."""
-    kept = [row for row in rows if len(row.curve.get("loss", ())) > 1 and rate_of(row.cell) is None]
+    """Loss and validation accuracy during the fit, for the first data set, most shots and first draw that has them."""
+    kept = [row for row in rows if len(row.curve.get("loss", ())) > 1 and np.isnan(rate_of(row.cell))]
     if not kept:
         return []
     dataset = kept[0].cell.dataset
     most, earliest = max((row.cell.shots, -row.cell.seed) for row in kept if row.cell.dataset == dataset)
     task = (dataset, most, -earliest)
     chosen = {row.cell.method: row for row in kept if (row.cell.dataset, row.cell.shots, row.cell.seed) == task}
-    at = f"{in_shots(most)} of {dataset}, task {-earliest}{where}"
+    at = f"{in_shots(most)} of {dataset}, draw {-earliest}{where}"
     losses = _curves(chosen, styles, ("loss",))
     accuracies = _curves(chosen, styles, ("validation_accuracy", "held_out_accuracy"), 100.0)
     return [
@@ -147,7 +147,7 @@ def _by_rate(rows: Sequence[Row]) -> dict[float, list[Row]]:
     groups: dict[float, list[Row]] = {}
     for row in rows:
         rate = rate_of(row.cell)
-        if rate is not None:
+        if not np.isnan(rate):
             groups.setdefault(rate, []).append(row)
     return dict(sorted(groups.items()))
 
@@ -168,7 +168,7 @@ def _mean_and_bar(rows: Sequence[Row]) -> tuple[float, float]:
     sets: dict[str, list[float]] = {}
     for row in rows:
         sets.setdefault(row.cell.dataset, []).append(100 * (row.accuracy or 0.0))
-    bars = [half_width(values) or 0.0 for values in sets.values()]
+    bars = [np.nan_to_num(half_width(values)) for values in sets.values()]
     return float(np.mean([np.mean(values) for values in sets.values()])), float(np.sqrt(np.mean(np.square(bars))))
 
 

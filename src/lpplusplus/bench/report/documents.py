@@ -71,7 +71,7 @@ def json_document(content: ReportContent) -> str:
             "protocol": dict(content.protocol),
             "protocol_tables": [asdict(table) for table in content.protocol_tables],
             "versions": dict(content.versions),
-            "failures": [{"what": one.what, "traceback": one.traceback} for one in content.failures],
+            "failures": [asdict(one) for one in content.failures],
         },
         allow_nan=False,
         ensure_ascii=False,

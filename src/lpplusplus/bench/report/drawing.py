@@ -6,6 +6,7 @@ marker, the same in all figures. Sizes are for a phone's width.
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,12 @@ from .table import printable
 BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
 OTHERS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
 """Okabe and Ito's colours; their yellow is too light for a line on white and is darkened here."""
-MARKERS = ("^", "v", "P", "X", "*", "<", ">", "h", "p", "d")
+MARKERS = ("^", "v", "P", "X", "*", "<", ">", "h", "p", "d", "8")
+"""Eleven, so that 55 methods have different pairs of a colour and a marker."""
 BARS = "Bars are 95 % intervals of the mean over tasks."
 """End of a caption."""
 LONGEST = 27
-"""Letters of a name that fit into a legend of two columns."""
+"""Letters of a line that fit into a legend of two columns; longer names take several lines."""
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,19 @@ def add_legend(figure: Any, entries: Sequence[tuple[Style, str]]) -> None:
     """Below the axes, in two columns; the figure grows by what it needs."""
     from matplotlib.lines import Line2D
 
-    names = [shortened(name) for _, name in entries]
-    figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * -(-len(entries) // 2))
+    names = [in_lines(name) for _, name in entries]
+    rows = -(-len(names) // 2)  # The legend fills its first column, then its second; a row is as high as its names.
+    lines = sum(1 + max(name.count("\n") for name in names[row::rows]) for row in range(rows))
+    figure.set_figheight(figure.get_figheight() - 0.6 + 0.21 * lines)
     # Names are put in afterwards, because matplotlib leaves out those that begin with "_".
     look = {"frameon": False, "fontsize": 9, "handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.35}
     numbers = [str(number) for number in range(len(names))]
-    lines = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]
-    legend = figure.legend(lines, numbers, loc="outside lower center", ncols=2, **look)
+    keys = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]
+    legend = figure.legend(keys, numbers, loc="outside lower center", ncols=2, **look)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)
 
 
-def shortened(name: str) -> str:
-    """A name that fits into a legend."""
-    line = printable(" ".join(name.split()))
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+def in_lines(name: str) -> str:
+    """A whole name, in lines that fit into a legend."""
+    return textwrap.fill(printable(name), LONGEST)

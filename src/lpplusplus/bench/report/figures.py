@@ -9,23 +9,24 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
 from ..results import Row
 from .descent import curve_figures, rate_figure
-from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, house_style, label, method_styles, new_figure, shortened
-from .statistics import Average, Score, average, in_order, in_shots, is_main, keys_of, on_sets
+from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, house_style, in_lines, label, method_styles, new_figure
+from .statistics import average, in_order, in_shots, on_sets
 from .table import duration, own_keys
 
 _ZERO_SHOT = "Zero-shot"
 
 
-def time_figure(over: Sequence[Average], styles: dict[str, Style], on: str) -> Plot | None:
+def time_figure(over: DataFrame, styles: dict[str, Style], on: str) -> Plot | None:
     """Accuracy against fit time at the fewest shots; zero-shot classification, which learns nothing, is a line."""
-    whole = [one for one in over if one.complete]
-    fewest = min((one.shots for one in whole), default=0)
-    shown = {one.method: one for one in whole if one.shots == fewest}
+    whole = over[over.complete]
+    fewest = whole.shots.min()
+    shown = {one.method: one for one in whole[whole.shots == fewest].itertuples()}
     zero = shown.pop(_ZERO_SHOT, None)
-    points = [one for one in shown.values() if one.fit_seconds]
+    points = [one for one in shown.values() if one.fit_seconds > 0]
     if not points:
         return None
     figure, axes = new_figure(4.2)
@@ -33,35 +34,35 @@ def time_figure(over: Sequence[Average], styles: dict[str, Style], on: str) -> P
     marks = {"markersize": 8, "markeredgecolor": "white", "markeredgewidth": 0.6, "capsize": 3}
     for one in points:
         style = replace(styles[one.method], line="none", width=1.5)  # The width of the bars.
-        axes.errorbar(one.fit_seconds, one.mean, yerr=one.interval or 0, **style.drawn(), **marks)
+        axes.errorbar(one.fit_seconds, one.mean, yerr=np.nan_to_num(one.interval), **style.drawn(), **marks)
     if zero is not None:
         style = replace(styles[_ZERO_SHOT], marker="")
         axes.axhline(zero.mean, zorder=1, **style.drawn())
         legend.append((replace(style, width=1.3), _ZERO_SHOT))
     axes.set_xscale("log")
-    _time_axis(axes, [one.fit_seconds for one in points if one.fit_seconds])
+    _time_axis(axes, [one.fit_seconds for one in points])
     label(axes, "time of the fit, search included, features given", "accuracy, %")
     add_legend(figure, legend)
     caption = f"Accuracy against the time of the fit (logarithmic) with {in_shots(fewest)}, {on}. {BARS}"
     return Plot("time", f"Accuracy and time with {in_shots(fewest)}, {on}", caption, figure)
 
 
-def shots_figure(chosen: Sequence[Score | Average], styles: dict[str, Style], on: str, key: str) -> Plot | None:
+def shots_figure(known: DataFrame, styles: dict[str, Style], on: str, key: str) -> Plot | None:
     """Accuracy against the number of shots, a line for each method."""
-    known = [one for one in chosen if one.mean is not None and (one.complete or isinstance(one, Score))]
-    shots = sorted({one.shots for one in known})
+    known = known[known["mean"].notna()]
+    shots = sorted(known.shots.unique())
     if len(shots) < 2:
         return None
     figure, axes = new_figure(4.4)
-    methods = in_order(keys_of(known, "method"))
+    methods = in_order(known.method)
     for number, method in enumerate(methods):
-        line = sorted((one for one in known if one.method == method), key=lambda one: one.shots)
+        line = known[known.method == method].sort_values("shots")
         # Shifted a little, so that the bars of equal points do not hide each other.
         shift = 2 ** (0.16 * (number / max(1, len(methods) - 1) - 0.5))
         axes.errorbar(
-            [one.shots * shift for one in line],
-            [one.mean for one in line],
-            yerr=[one.interval or 0 for one in line],
+            line.shots.to_numpy(float) * shift,
+            line["mean"].to_numpy(float),
+            yerr=np.nan_to_num(line.interval.to_numpy(float)),
             **{**styles[method].drawn(), "markersize": 5, "elinewidth": 0.8, "capsize": 1.5},
             zorder=3 if method.startswith("LP++") else 2,
         )
@@ -90,24 +91,23 @@ LEAST_BLOCKS, LEAST_METHODS = 5, 3
 """Smallest numbers that the Friedman test with Nemenyi's critical distance makes sense for."""
 
 
-def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
+def rank_figure(scores: DataFrame) -> tuple[Plot | None, str]:
     """Mean ranks with Nemenyi's critical distance; a remark instead if there is too little to compare."""
-    main = [one for one in scores if is_main(one) and one.complete]
-    methods = in_order(keys_of(main, "method"))
-    table, blocks, what = _blocks(main, methods)
-    if len(methods) < LEAST_METHODS or len(blocks) < LEAST_BLOCKS:
+    main = scores[(scores.group == "main") & scores.complete]
+    table, what = _blocks(main)
+    if table.shape[1] < LEAST_METHODS or len(table) < LEAST_BLOCKS:
         return None, (
             f"No rank diagram: it needs {LEAST_METHODS} methods and {LEAST_BLOCKS} blocks (data sets, or data sets by "
-            f"shots) that all of them have completed; there are {len(methods)} and {len(blocks)}."
+            f"shots) that all of them have completed; there are {table.shape[1]} and {len(table)}."
         )
     try:
-        rank, frame = import_module("autorank").autorank, import_module("pandas").DataFrame
+        rank = import_module("autorank").autorank
     except ImportError:
         return None, 'No rank diagram: it needs autorank, pip install "lpplusplus[bench]".'
     # It prints its decisions, and warnings about tests for normality, which do not affect the ranks.
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        result = rank(frame(table), alpha=0.05, order="descending", force_mode="nonparametric")
+        result = rank(table, alpha=0.05, order="descending", force_mode="nonparametric")
     ranks = {str(name): float(rank) for name, rank in result.rankdf["meanrank"].items()}
     figure = _draw_ranks(ranks, float(result.cd))
     sure = (
@@ -116,7 +116,7 @@ def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
         else f"cannot be told apart (Friedman p = {result.pvalue:.2g})"
     )
     caption = (
-        f"Mean ranks over {len(blocks)} {what}; 1 is best. Methods joined by a bar are closer than the critical "
+        f"Mean ranks over {len(table)} {what}; 1 is best. Methods joined by a bar are closer than the critical "
         f"distance {result.cd:.2f} (Nemenyi, 5 %). Overall the methods {sure}."
     )
     if what != "data sets":
@@ -124,27 +124,19 @@ def rank_figure(scores: Sequence[Score]) -> tuple[Plot | None, str]:
     return Plot("ranks", "Ranks", caption, figure), ""
 
 
-def _blocks(main: Sequence[Score], methods: Sequence[str]) -> tuple[dict[str, list[float]], list[object], str]:
-    """Accuracies of each method, one per block that every method has completed; the blocks; what they are, in words.
+def _blocks(main: DataFrame) -> tuple[DataFrame, str]:
+    """Accuracies of each method, one per block that every method has completed; and what blocks are, in words.
 
     Blocks are data sets if there are enough of them, else data sets by shots.
     """
-    cells = {(one.method, one.dataset, one.encoder, one.shots): one.mean for one in main}
-    whole = [
-        key
-        for key in dict.fromkeys((one.dataset, one.encoder, one.shots) for one in main)
-        if all(cells.get((method, *key)) is not None for method in methods)
-    ]
-    sets = list(dict.fromkeys(key[:2] for key in whole))
-    several = len({encoder for _, encoder in sets}) > 1
-    if len(sets) >= LEAST_BLOCKS and not several:
-        table = {
-            method: [float(np.mean([cells[(method, *key)] for key in whole if key[:2] == block])) for block in sets]
-            for method in methods
-        }
-        return table, list(sets), "data sets"
-    table = {method: [float(cells[(method, *key)] or 0.0) for key in whole] for method in methods}
-    return table, list(whole), "blocks (data set, encoder, shots)" if several else "blocks (data set, shots)"
+    if main.empty:
+        return DataFrame(), "data sets"
+    table = main.pivot_table(index=["dataset", "encoder", "shots"], columns="method", values="mean", sort=False)
+    table = table[in_order(main.method)].dropna().reset_index()
+    several, methods = table.encoder.nunique() > 1, in_order(main.method)
+    if table.dataset.nunique() >= LEAST_BLOCKS and not several:
+        return table.groupby("dataset", sort=False)[methods].mean(), "data sets"
+    return table[methods], "blocks (data set, encoder, shots)" if several else "blocks (data set, shots)"
 
 
 def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
@@ -170,7 +162,7 @@ def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
     left = low - room
     axes.plot([left, left + distance], [-1, -1], color="0.25", linewidth=1.5, marker="|", markersize=8)
     axes.text(left + distance + room / 2, -1, f"critical distance {distance:.2f}", va="center", fontsize=9)
-    axes.set_yticks(heights, [shortened(name) for name in order])
+    axes.set_yticks(heights, [in_lines(name) for name in order])
     axes.set(
         ylim=(len(order) - 0.5, -1.7), xlim=(left - room / 2, max(right, left + distance + room)), xlabel="mean rank"
     )
@@ -180,31 +172,26 @@ def _draw_ranks(ranks: dict[str, float], distance: float) -> Any:
     return figure
 
 
-def make_figures(rows: Sequence[Row], scores: Sequence[Score]) -> tuple[list[Plot], list[str]]:
+def make_figures(rows: Sequence[Row], scores: DataFrame) -> tuple[list[Plot], list[str]]:
     """All figures that can be drawn from the rows, and remarks on the others."""
     plots: list[Plot | None] = []
-    remarks: list[str] = []
-    styles = method_styles(keys_of(scores, "method"))
-    encoders = keys_of(scores, "encoder")
+    styles = method_styles([*scores.method])
     with house_style():
-        for encoder in encoders:
-            ours = [one for one in scores if one.encoder == encoder]
-            main = [one for one in ours if is_main(one)]
+        for encoder, ours in scores.groupby("encoder", sort=False):
+            main = ours[ours.group == "main"]
             over = average(main)
             theirs = [row for row in rows if row.cell.encoder == encoder]
-            where = f", {encoder}" if len(encoders) > 1 else ""
-            sets = keys_of(main, "dataset")
-            plots.append(time_figure(over, styles, on_sets(sets) + where))
+            where = f", {encoder}" if scores.encoder.nunique() > 1 else ""
+            sets = [*main.dataset.unique()]
+            if sets:
+                plots.append(time_figure(over, styles, on_sets(sets) + where))
             if len(sets) > 1:
-                plots.append(shots_figure(over, styles, on_sets(sets) + where, "shots-average"))
-            for name in sets:
-                chosen = [one for one in main if one.dataset == name]
-                plots.append(shots_figure(chosen, styles, name + where, f"shots-{name}"))
+                plots.append(shots_figure(over[over.complete], styles, on_sets(sets) + where, "shots-average"))
+            for name, part in main.groupby("dataset", sort=False):
+                plots.append(shots_figure(part, styles, name + where, f"shots-{name}"))
             plots.append(rate_figure(theirs, where))
             plots += curve_figures(theirs, styles, where)
         ranks, remark = rank_figure(scores)
-        plots.append(ranks)
-    remarks += [remark] if remark else []
-    drawn = [plot for plot in plots if plot is not None]
+    drawn = [plot for plot in (*plots, ranks) if plot is not None]
     keys = own_keys((plot.key for plot in drawn), "figure")
-    return [replace(plot, key=key) for plot, key in zip(drawn, keys, strict=True)], remarks
+    return [replace(plot, key=key) for plot, key in zip(drawn, keys, strict=True)], [remark] if remark else []

@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 Value = str | float | int | bool | None
 NOTHING = "–"
@@ -78,6 +80,7 @@ def table_of(
     >>> table_of("k", "Title", [{Column("Method"): "A", Column("mean"): 1.0}, {Column("Method"): "B"}]).rows
     (('A', 1.0),)
     """
+    lines = [{column: plain(value, column.kind) for column, value in line.items()} for line in lines]
     rows = [line for line in lines if any(value is not None for value in list(line.values())[1:])]
     if not rows:
         return None
@@ -87,6 +90,19 @@ def table_of(
     names = [leaders.get(column) if leaders else None for column in columns]
     best = tuple((i, j) for i, row in enumerate(cells) for j, name in enumerate(names) if name == row[0])
     return Table(key, title, columns, cells, tuple(dict.fromkeys(notes)), best)
+
+
+def plain(value: Any, kind: str = "") -> Value:
+    """A value of a DataFrame as Python has it; None for NaN, and a count without its point.
+
+    >>> plain(float("nan")), plain(np.float64(2.5)), plain(3.0, "count"), plain("text")
+    (None, 2.5, 3, 'text')
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    found: Value = int(value) if kind == "count" and isinstance(value, float) else value
+    return found
 
 
 def written(value: Value, kind: str) -> str:
