@@ -39,8 +39,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lpplusplus.bench.cell import Cell
-from lpplusplus.bench.results import Results, Row
+from lpplusplus.bench.cell import Cell, Row
+from lpplusplus.bench.results import Results
 from lpplusplus.cluster.commands import embed_on_ray
 from lpplusplus.cluster.connection import Slots, connected, limit_threads
 from lpplusplus.cluster.parts import MOST_PARTS, TableBytes

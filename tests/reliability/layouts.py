@@ -8,6 +8,7 @@ import io
 import json
 import shutil
 import sqlite3
+import warnings
 import zipfile
 from contextlib import closing, suppress
 
@@ -15,13 +16,13 @@ import numpy as np
 
 from lpplusplus.app.project import Project, ProjectError
 from lpplusplus.bench import report
-from lpplusplus.bench.cell import Cell
+from lpplusplus.bench.cell import Cell, Row
 from lpplusplus.bench.datasets import DatasetError, OverlapError
 from lpplusplus.bench.datasets.description import Description
 from lpplusplus.bench.datasets.features import read_feature_file
 from lpplusplus.bench.datasets.readers import READERS
 from lpplusplus.bench.draws import DrawError, public_draw
-from lpplusplus.bench.results import Results, ResultsError, Row
+from lpplusplus.bench.results import Results, ResultsError
 from lpplusplus.encoders.pixels.decoding import DEFAULT_LIMITS, ImageError
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError, StoreError
@@ -294,7 +295,7 @@ def _change_results(content, rng):
         database.deserialize(content)
         action = rng.randrange(8)
         if action == 0:
-            table = rng.choice(("about", "results", "claims", "draws"))
+            table = rng.choice(("about", "results", "plans", "draws"))
             database.execute(rng.choice((f"DROP TABLE {table}", f"DELETE FROM {table}", f"ALTER TABLE {table} ADD x")))
         elif action == 1:
             database.execute("UPDATE about SET value = ?", (str(rng.choice(mutations.ODD)),))
@@ -312,9 +313,11 @@ def _change_results(content, rng):
 
 
 def _read_results(path):
-    results = Results(path.parent, create=False)
-    results.draws()
-    report.report(results, "markdown")
+    with warnings.catch_warnings():  # A damaged row is left out, and told.
+        warnings.simplefilter("error", UserWarning)
+        results = Results(path.parent, create=False)
+        results.draws()
+        report.report(results, "markdown")
 
 
 # A project of the page.
@@ -393,7 +396,7 @@ TARGETS = {
                               (DrawError, DatasetError, OverlapError), _two_stage, change_lines, prepare=_splits),
     "clip-benchmark": Target("targets_train.pt", _read_cache, (DatasetError,), _tensors, _change_tensor,
                              prepare=_cache),
-    "results": Target("results.sqlite", _read_results, (ResultsError,), _results, _change_results),
+    "results": Target("results.sqlite", _read_results, (ResultsError, UserWarning), _results, _change_results),
     "project": Target("birds/.lpp/journal.jsonl", _read_project, (ProjectError,), _journals, change_lines,
                       prepare=_project),
 }  # fmt: skip

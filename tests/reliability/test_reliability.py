@@ -119,7 +119,7 @@ def _features(seed):
         ("results", lambda seed: _results(seed, "finished", 1e18)),
         ("results", lambda seed: _results(seed, "cell", [])),
         ("results", lambda seed: _results(seed, "cell", {**_CELL, "parameters": {"C": float("nan")}})),
-        ("results", lambda seed: seed.replace(b"CREATE TABLE claims", b"CREATE TABLE cl\xba\xbaims")),
+        ("results", lambda seed: seed.replace(b"CREATE TABLE plans", b"CREATE TABLE pl\xba\xbans")),
         ("project", lambda seed: seed.replace(b'"fly"]', b'"ant/ant"]')),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(encoder={"spec": [], "dim": 1}))),
         ("image-model", _image_model(lambda metadata: metadata["images"].update(names=[["ant"], "bee"]))),

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from lpplusplus.bench.cell import Cell
+from lpplusplus.bench.cell import Cell, Row
 from lpplusplus.bench.published import MAIN, published
-from lpplusplus.bench.results import Row
 
 SHOTS = (1, 2, 4, 8, 16)
 FEATURE_LEVEL = [name for name in MAIN if name not in ("CoOp", "PLOT", "KgCoOp", "ProGrad")]
-PROTOCOL = {"generator": "PCG64", "validation": "S per class", "scarce": "all", "templates": ["a photo of a {}."]}
+PROTOCOL = {"generator": "lpplusplus-1", "validation": "paper", "shortage": "fewer", "views": 0}
 SECONDS = {"Zero-shot": 1e-4, "CLIP-Adapter": 4, "Tip-Adapter-F": 0.9, "Tip-Adapter-F*": 9, "Standard LP": 1.5}
 SPEED = {"LP++ (default)": 2.5, "LP++ (released)": 1.6}
 VERSIONS = {"lpplusplus": "0.1", "numpy": "2.1", "python": "3.11"}

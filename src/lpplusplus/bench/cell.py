@@ -1,4 +1,4 @@
-"""A cell of the benchmark: a complete description of one method on one task."""
+"""A cell of the benchmark: one method on one draw. What to run, on what data, and what came of it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._core.files import canonical_json
 from ..encoders import Encoder
 from ..images.embeddings import Embeddings
+from .checking import record
 from .draws import Draw
 
 
@@ -27,7 +28,7 @@ class Cell:
     method
         Its name in the plan; tables have a row for each name.
     shots, seed
-        Which task.
+        Which draw.
     estimator
         Class of `lpplusplus`, such as "LPPlusPlus", or an import path with a digest of its file, "mypackage:Mine@3f…".
     parameters
@@ -35,8 +36,11 @@ class Cell:
     validation
         Whether the method is given the validation images.
     protocol
-        How tasks are drawn: generator, validation images, policy for scarce classes. For a data set that the user
+        How images are drawn: generator, validation images, policy for scarce classes. For a data set that the user
         describes, also a digest of that description.
+    fingerprint
+        Of the encoder's weights, or of the file of embeddings; "" if not known. Not a part of `key`: a cell is the same
+        with other weights, but its old result does not count as done.
     """
 
     dataset: str
@@ -48,11 +52,13 @@ class Cell:
     parameters: dict[str, Any] = field(default_factory=dict)
     validation: bool = True
     protocol: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @property
     def key(self) -> str:
-        """SHA-256 of all fields: what the results file calls this cell."""
-        return hashlib.sha256(canonical_json(self.as_dict()).encode()).hexdigest()
+        """SHA-256 of all other fields: what the results file calls this cell."""
+        fields = {name: value for name, value in self.as_dict().items() if name != "fingerprint"}
+        return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by their names in files, which call the encoder a backbone."""
@@ -61,12 +67,54 @@ class Cell:
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "Cell":
         """A cell from what `as_dict` returned."""
-        return cls(**{"encoder" if name == "backbone" else name: value for name, value in saved.items()})
+        fields = {"encoder" if name == "backbone" else name: value for name, value in saved.items()}
+        return record(cls, fields, "cell")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of a cell."""
+
+    cell: Cell
+    status: str
+    """"ok" or "failed"."""
+    accuracy: float | None = None
+    """On the test images, from 0 to 1."""
+    calibration_error: float | None = None
+    fit_seconds: float | None = None
+    """Time of the fit with any search, on embeddings."""
+    predict_seconds: float | None = None
+    encode_seconds: float | None = None
+    """Time for embedding the images of the data set; None if features came from a file."""
+    peak_mib: float | None = None
+    """Peak memory of the fit, minus what was in use before; None if the system does not tell."""
+    selection: str = ""
+    """What the method chose and on which data, such as "update by validation", or that it does not say."""
+    chosen: float | None = None
+    """The selected update, epoch or C."""
+    parameter_count: int | None = None
+    black_box: bool = True
+    """Whether the method needs nothing but embeddings."""
+    support_images: int = 0
+    validation_images: int = 0
+    test_images: int = 0
+    draw: str = ""
+    """SHA-256 of the draw."""
+    curve: dict[str, list[float]] = field(default_factory=dict)
+    """Columns of the fit's history."""
+    versions: dict[str, str] = field(default_factory=dict)
+    traceback: str = ""
+    finished: float = 0.0
+    """Seconds since 1970."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return vars(self) | {"cell": self.cell.as_dict()}
 
 
 @dataclass(frozen=True)
 class EmbeddedDataset:
-    """The embeddings of all images that some tasks need.
+    """The embeddings of all images that some draws need.
 
     Attributes
     ----------
@@ -76,7 +124,7 @@ class EmbeddedDataset:
     encode_seconds
         Time for embedding the images; None if features came from a file.
     columns
-        For a shift, such as ImageNet-A: positions of its classes among its parent's. Every task is then tested on all
+        For a shift, such as ImageNet-A: positions of its classes among its parent's. Every draw is then tested on all
         images of `parts["test"]`, which are the shift's; the other parts are the parent's.
     encoder
         Encoder for prompt learners; None to open it by its name in the cell.

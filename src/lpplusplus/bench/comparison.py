@@ -1,10 +1,10 @@
-"""Estimators compared from Python: the same tasks for each, under the benchmark's protocol."""
+"""Estimators compared from Python: the same draws for each, under the benchmark's protocol."""
 
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, clone
 from .._core.base import FewShotClassifier
 from .._core.model_file import method
 from ..images.embeddings import Embeddings
-from .cell import Cell, EmbeddedDataset
+from .cell import Cell, EmbeddedDataset, Row
+from .datasets.leaks import OverlapError, check_rows
 from .draw_task import draw_task
 from .draws import Draw, Validation
 from .estimators import source_digest
-from .results import Row
+from .report.statistics import mean_and_error
 from .run_cell import run_cell, seeded
 
 BenchTask: TypeAlias = tuple[EmbeddedDataset, Draw]
@@ -36,6 +37,7 @@ def draw_tasks(
     draws: int = 10,
     validation: Validation = "none",
     name: str = "arrays",
+    duplicates: Literal["refuse", "allow"] = "refuse",
 ) -> Iterator[BenchTask]:
     """Draw tasks from arrays.
 
@@ -53,22 +55,29 @@ def draw_tasks(
         Validation images per class: "none", "paper" (as many as shots) or "coop" (at most 4).
     name
         Name of the data; another name gives other draws.
+    duplicates
+        Whether equal embeddings, of which support and test could get one each, are refused, as in `lpp bench`.
     """
     y = np.asarray(y)
     classes, labels = np.unique(y, return_inverse=True)
     words = tuple(str(label) for label in classes.tolist())
 
-    def part(rows: Any, found: NDArray[Any]) -> Embeddings:
+    def part(rows: Any, labels: NDArray[Any]) -> Embeddings:
         stack = np.asarray(rows)
         stack = stack[:, None] if stack.ndim == 2 else stack
-        return Embeddings(stack, found, classes=words, names=words, text=text, positions=np.arange(len(stack)))
+        return Embeddings(stack, labels, classes=words, names=words, text=text, positions=np.arange(len(stack)))
 
     parts = {"train": part(X, labels)}
     if X_test is not None:
-        found = np.minimum(np.searchsorted(classes, y_test), len(classes) - 1)
-        if not np.array_equal(classes[found], np.asarray(y_test)):
+        positions = np.minimum(np.searchsorted(classes, y_test), len(classes) - 1)
+        if not np.array_equal(classes[positions], np.asarray(y_test)):
             raise ValueError("y_test has a label that y does not have.")
-        parts["test"] = part(X_test, found)
+        parts["test"] = part(X_test, positions)
+    if duplicates == "refuse":
+        try:
+            check_rows({split: part.X for split, part in parts.items()}, name, shared="train")
+        except OverlapError as error:
+            raise OverlapError(f'{error} Or give duplicates="allow".') from error
     data = EmbeddedDataset(parts)
     for count in shots:
         for seed in range(1, draws + 1):
@@ -92,7 +101,7 @@ class Comparison:
     def difference(self, one: str, other: str, shots: int) -> tuple[float, float]:
         """Mean of one method's accuracy minus the other's on the same tasks, and the standard error of that mean."""
         mine, theirs = self.accuracies(one, shots), self.accuracies(other, shots)
-        return _mean_and_error([mine[task] - theirs[task] for task in mine if task in theirs])
+        return mean_and_error([mine[draw] - theirs[draw] for draw in mine if draw in theirs])
 
     def __str__(self) -> str:
         shots = sorted({row.cell.shots for row in self.rows})
@@ -100,7 +109,7 @@ class Comparison:
         width = max(map(len, ["shots", *methods]))
         lines = [f"{'shots':<{width}} " + " ".join(f"{count:>12}" for count in shots)]
         for name in methods:
-            cells = [_mean_and_error([*self.accuracies(name, count).values()]) for count in shots]
+            cells = [mean_and_error([*self.accuracies(name, count).values()]) for count in shots]
             lines.append(f"{name:<{width}} " + " ".join(f"{mean:>5.1f} ± {error:<4.1f}" for mean, error in cells))
         return "\n".join(lines)
 
@@ -135,6 +144,11 @@ def compare(
     >>> len(found.rows), all(row.accuracy > 0.5 for row in found.rows)
     (6, True)
     """
+    tasks = list(tasks)
+    if not tasks:
+        raise ValueError(
+            "there are no tasks: a generator gives them once only, so call draw_tasks again, or make a list of it."
+        )
     jobs = [
         delayed(run_cell)(_cell(name, model, data, draw, validation), data, draw, seeded(clone(model), draw.seed, {}))
         for data, draw in tasks
@@ -164,10 +178,3 @@ def _as_json(value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError):
         return repr(value)
-
-
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    if not values:
-        return float("nan"), float("nan")
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return float(np.mean(values)), float(error)

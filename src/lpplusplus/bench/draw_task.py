@@ -6,25 +6,31 @@ repeat a draw in any language.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .checking import check
 from .datasets import Splits
 from .draws import (
     TWO_STAGE,
     WHURS19_TABLE,
     Draw,
     DrawError,
+    Generator,
     Shortage,
     Validation,
     ValidationSource,
-    check_request,
     labels_digest,
     labels_of,
 )
 from .sampling import GENERATOR, Positions, some, some_repeated, stream, supports
+
+
+def _named(name: str, where: str) -> None:
+    if not name:
+        raise DrawError(f"{where} must be text, and not empty.")
 
 
 class _Request(NamedTuple):
@@ -48,7 +54,7 @@ def draw_task(
     validation: Validation = "paper",
     shortage: Shortage = "fewer",
     classes: int | None = None,
-    generator: str = GENERATOR,
+    generator: Generator = GENERATOR,
 ) -> Draw:
     """Draw a task.
 
@@ -82,7 +88,16 @@ def draw_task(
     >>> len(task.support), len(task.validation), task.test.tolist()
     (4, 4, [0, 1, 2, 3, 4])
     """
-    check_request(name, shots, seed, validation_policy=validation, shortage_policy=shortage, generator=generator)
+    asked = {
+        "name": (name, Annotated[str, _named]),
+        "shots": (shots, Annotated[int, 1]),
+        "seed": (seed, Annotated[int, 0]),
+        "validation": (validation, Validation),
+        "shortage": (shortage, Shortage),
+        "generator": (generator, Generator),
+    }
+    for what, (value, kind) in asked.items():
+        check(int(value) if isinstance(value, np.integer) else value, kind, what, DrawError)
     if generator == TWO_STAGE:
         raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,14 +18,16 @@ from numpy.typing import ArrayLike
 from .._core.errors import BriefError
 from .._core.files import atomic_write
 from .._core.threads import lazy
+from .checking import record
 from .datasets import ImageSplits, OverlapError, Splits
 from .datasets.description import lines, safe_path
-from .sampling import GENERATOR, Positions
+from .sampling import Positions
 
 Validation: TypeAlias = Literal["paper", "coop", "none"]
 Shortage: TypeAlias = Literal["fewer", "repeat", "error"]
 ValidationSource: TypeAlias = Literal["val", "train", "pool", "none"]
 TestSource: TypeAlias = Literal["test", "pool"]
+Generator: TypeAlias = Literal["lpplusplus-1", "whurs19-table", "2sfs"]
 
 WHURS19_TABLE = "whurs19-table"
 """Generator of the WHU-RS19 tables: `numpy.random.RandomState(seed)` permutes the pool's images, class by class."""
@@ -34,14 +36,8 @@ TWO_STAGE = "2sfs"
 
 FORMAT, VERSION = "lpplusplus draw", 1
 ROWS = ("support", "validation", "test")
-WORDS: dict[str, tuple[str, ...]] = {
-    "generator": (GENERATOR, WHURS19_TABLE, TWO_STAGE),
-    "validation_policy": get_args(Validation),
-    "shortage_policy": get_args(Shortage),
-    "validation_source": get_args(ValidationSource),
-    "test_source": get_args(TestSource),
-}
-"""Fields of a `Draw` with a fixed set of values. The first value is the default of a plan."""
+_WORDS = ("dataset", "shots", "seed", "generator", "validation_policy", "shortage_policy", "validation_source",
+          "test_source", "labels_digest")  # fmt: skip
 
 
 class DrawError(BriefError, ValueError):
@@ -76,9 +72,9 @@ class Draw:
     """
 
     dataset: str
-    shots: int
-    seed: int
-    generator: str
+    shots: Annotated[int, 1]
+    seed: Annotated[int, 0]
+    generator: Generator
     validation_policy: Validation
     shortage_policy: Shortage
     validation_source: ValidationSource
@@ -92,6 +88,8 @@ class Draw:
     def __post_init__(self) -> None:
         for name in ROWS:
             object.__setattr__(self, name, _positions(getattr(self, name), f"{self.title}: {name}"))
+        short = {name: tuple(_positions(rows, f"{self.title}: short").tolist()) for name, rows in self.short.items()}
+        object.__setattr__(self, "short", short)
         if not self.support.size or not self.test.size:
             raise DrawError(f"{self.title}: no image is left for {'test' if self.support.size else 'the support'}.")
         if len(np.unique(self.test)) < len(self.test):
@@ -139,8 +137,13 @@ class Draw:
             raise DrawError(f"this draw has version {saved.get('version')!r}, expected {VERSION}: upgrade lpplusplus.")
         content = {key: value for key, value in saved.items() if key not in ("format", "version", "sha256")}
         try:
-            found = cls(**_checked(content))
-        except (TypeError, KeyError) as error:
+            found = record(
+                cls,
+                {**content, "test": _test_positions(content["test"]), "short": content["short"]},
+                "this draw",
+                DrawError,
+            )
+        except (TypeError, KeyError, AttributeError) as error:
             raise DrawError(f"this draw is damaged ({error}).") from error
         if found.sha256 != saved.get("sha256"):
             raise DrawError(f"{found.title}: this draw was changed: its checksum does not match. Export it again.")
@@ -164,7 +167,7 @@ class Draw:
 
     def _content(self) -> dict[str, Any]:
         whole = self.test_source == "test" and np.array_equal(self.test, np.arange(len(self.test)))
-        words = {name: getattr(self, name) for name in ("dataset", "shots", "seed", *WORDS, "labels_digest")}
+        words = {name: getattr(self, name) for name in _WORDS}
         return {
             **words,
             "support": self.support.tolist(),
@@ -214,18 +217,6 @@ def labels_of(data: Splits[Any]) -> tuple[Positions, Positions | None, int | Non
     )
 
 
-def check_request(name: Any, shots: Any, seed: Any, **words: Any) -> None:
-    """Raise `DrawError` for values that are wrong for every data set; `words` are checked by `WORDS`."""
-    if not isinstance(name, str) or not name:
-        raise DrawError(f"the data set's name must be text, got {name!r}.")
-    for what, value, least in (("shots", shots, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise DrawError(f"{what} must be a whole number from {least}, got {value!r}.")
-    for what, value in words.items():
-        if value not in WORDS[what]:
-            raise DrawError(f"{what.removesuffix('_policy')} must be one of {', '.join(WORDS[what])}, got {value!r}.")
-
-
 def _positions(given: Any, where: str) -> Positions:
     try:
         rows = np.array(given)
@@ -238,22 +229,13 @@ def _positions(given: Any, where: str) -> Positions:
     return rows
 
 
-def _checked(content: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a draw from JSON, with every type checked: a checksum guards against accidents, not strangers."""
-    words = {name: content[name] for name in WORDS}
-    check_request(content["dataset"], content["shots"], content["seed"], **words)
-    if type(content["labels_digest"]) is not str or not isinstance(content["short"], dict):
-        raise DrawError("this draw is damaged: it has no digest of labels, or no list of short classes.")
-    short = {name: tuple(_positions(rows, f"short, {name}").tolist()) for name, rows in content["short"].items()}
-    test = content["test"]
-    if isinstance(test, dict):
-        if list(test) != ["all"] or type(test["all"]) is not int or not 0 < test["all"] <= 10**7:
-            raise DrawError(f"this draw has test {test!r}, expected positions, or how many.")
-        test = np.arange(test["all"])
-    return {**content, "test": test, "short": short}
-
-
-FOLDER = "split_fewshot"
+def _test_positions(test: Any) -> Any:
+    """The positions of test images from JSON, where a split that is taken whole is written as its size."""
+    if not isinstance(test, dict):
+        return test
+    if list(test) != ["all"] or type(test["all"]) is not int or not 0 < test["all"] <= 10**7:
+        raise DrawError(f"this draw has test {test!r}, expected positions, or how many.")
+    return np.arange(test["all"])
 
 
 def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed: int, validation: Validation) -> Draw:
@@ -270,7 +252,7 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     """
     if validation == "paper":
         raise DrawError("the splits of 2SFS have min(S, 4) validation images per class: write validation = 'coop'.")
-    start = root / folder / FOLDER / f"shot_{shots}-seed_{seed}"
+    start = root / folder / "split_fewshot" / f"shot_{shots}-seed_{seed}"
     found: dict[str, Positions] = {"validation": np.empty(0, np.intp)}
     sources = {"support": "train"}
     if validation == "coop":

@@ -1,8 +1,10 @@
-"""Loading a data set for a plan: read its lists, draw all tasks, embed the images that they use, refuse leaks."""
+"""Loading a data set for a plan: read its lists, draw all supports, embed the images that they use, refuse leaks."""
 
+import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,17 +18,18 @@ from ..encoders.class_text import class_texts
 from ..images.embedder import embed
 from ..images.embeddings import Embeddings
 from .cell import EmbeddedDataset
-from .datasets import DatasetError, ImageSplits, OverlapError, Splits, catalog, find
+from .datasets import DatasetError, Entry, ImageSplits, OverlapError, Splits, catalog, find
 from .datasets.catalog import DEMO, demo_splits, with_parents
 from .datasets.features import FeatureSplits
-from .datasets.leaks import check_rows
+from .datasets.leaks import check_contents, check_rows
+from .datasets.readers import feature_path
 from .draw_task import draw_from
 from .draws import TWO_STAGE, Draw, DrawError, public_draw, read_draws
 from .plan import Plan
 
 Tell: TypeAlias = Callable[[str], None]
 Draws: TypeAlias = dict[tuple[int, int], Draw]
-"""The tasks of a data set by shots and seed."""
+"""The draws of a data set by shots and seed."""
 
 
 @dataclass
@@ -55,12 +58,12 @@ class DatasetLoader:
     def load(
         self, plan: Plan, name: str, encoder: str, tell: Tell = lambda what: None, *, places: bool = False
     ) -> tuple[EmbeddedDataset, Draws]:
-        """A data set with all tasks of a plan, embedded and checked.
+        """A data set with all draws of a plan, embedded and checked.
 
         Parameters
         ----------
         plan
-            Which tasks.
+            Which draws.
         name
             Name of the data set.
         encoder
@@ -84,18 +87,37 @@ class DatasetLoader:
             if shift is not None:
                 columns = shift.columns_of(data)
                 used.pop("test", None)
+            if not plan.allows_copies(name):
+                # Embeddings alone would miss some copies: their last bits may depend on the batch.
+                with _copies_told():
+                    check_contents(data, used, shift)
             parts, seconds = self._embed(data, used, opened, plan.views, tell)
             if shift is not None:
                 parts |= self._embed(shift, {"test": np.arange(len(shift.part("test")))}, opened, 0, tell)[0]
-        if plan.duplicates == "refuse":
-            _refuse_copies(data, parts)
+        if not plan.allows_copies(name):
+            shown = {split: part.paths or [f"row {row}" for row in range(len(part))] for split, part in parts.items()}
+            with _copies_told():  # Bytes alone would miss an image that was saved again.
+                check_rows({split: part.X for split, part in parts.items()}, data.name, shared=data.shared, shown=shown)
         # Paths and hashes are no longer needed; everything else goes to every worker.
         parts = {split: replace(part, paths=(), hashes=None) for split, part in parts.items()}
         return EmbeddedDataset(parts, seconds, columns, self.encoders.get(encoder)), draws
 
+    def fingerprint(self, plan: Plan, name: str, encoder: str) -> str:
+        """Of the encoder's weights, or of the file of embeddings; "" if it cannot be told: then `load` says why."""
+        try:
+            entries = self._entries(plan)
+            if name in entries and not entries[name].has_images and self.root is not None:
+                return content_digest(feature_path(entries[name], self.root, encoder))
+            return self._open(encoder, False).fingerprint
+        except Exception:
+            return ""
+
+    def _entries(self, plan: Plan) -> dict[str, Entry]:
+        return with_parents(catalog(*self.catalogs) | dict(plan.declared))
+
     def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None, str]:
         """A data set and its folder. For a shift: its parent, and the shift itself for the test images."""
-        entries = with_parents(catalog(*self.catalogs) | dict(plan.declared))
+        entries = self._entries(plan)
         if name == DEMO.name and name not in entries:
             return demo_splits(self.cache, tell), None, ""
         entry = find(name, entries)
@@ -141,16 +163,16 @@ class DatasetLoader:
 
 
 def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Draws:
-    """All tasks of a plan: drawn, or from a file, which is checked against these images."""
-    tasks = [(shots, seed) for shots in plan.shots for seed in range(1, plan.draws + 1)]
+    """All draws of a plan: drawn, or from a file, which is checked against these images."""
+    wanted = [(shots, seed) for shots in plan.shots for seed in range(1, plan.draws + 1)]
     if plan.generator == TWO_STAGE:
         if not isinstance(data, ImageSplits) or root is None or not folder:
             raise DrawError(f"{data.name}: the splits of {TWO_STAGE} name files of images, which it does not have.")
         chosen: Any = plan.validation
-        return {(n, seed): public_draw(data, root, folder, shots=n, seed=seed, validation=chosen) for n, seed in tasks}
+        return {(n, seed): public_draw(data, root, folder, shots=n, seed=seed, validation=chosen) for n, seed in wanted}
     if not plan.draws_file:
         policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
-        return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in tasks}
+        return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in wanted}
     found: Draws = {}
     for draw in read_draws(plan.draws_file):
         if draw.dataset == data.name:
@@ -161,14 +183,14 @@ def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Dra
                     f"export them from the results of one protocol."
                 )
             found[draw.shots, draw.seed] = draw
-    for shots, seed in tasks:
+    for shots, seed in wanted:
         if (shots, seed) not in found:
             raise DrawError(f"{data.name}: the file of draws has none of {shots} shots, seed {seed}.")
-    return {task: found[task] for task in tasks}
+    return {draw: found[draw] for draw in wanted}
 
 
 def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:
-    """Positions of the images that any of the tasks uses, by split; of 1.3 million this may be a tenth."""
+    """Positions of the images that any of the draws uses, by split; of 1.3 million this may be a tenth."""
     used: dict[str, list[NDArray[np.intp]]] = {}
     for draw in draws.values():
         for purpose, source in draw.sources.items():
@@ -177,19 +199,25 @@ def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:
     return {split: np.unique(np.concatenate(rows)) for split, rows in used.items()}
 
 
-def _refuse_copies(data: Splits[Any], parts: Mapping[str, Embeddings]) -> None:
-    """Raise `OverlapError` if an image is in two splits.
-
-    Two images are the same if their files have the same bytes, or if their embeddings are equal. Bytes alone would miss
-    an image that was saved again. Embeddings alone would miss some copies: their last bits may depend on the batch.
-    """
-    shown = {split: part.paths or [f"row {row}" for row in range(len(part))] for split, part in parts.items()}
-    hashes = {split: part.hashes for split, part in parts.items() if part.hashes is not None}
+@contextmanager
+def _copies_told() -> Iterator[None]:
+    """Say in the error of a copy how to use the data anyway."""
     try:
-        for rows in (hashes, {split: part.X for split, part in parts.items()}):
-            check_rows(rows, data.name, shared=data.shared, shown=shown)
+        yield
     except OverlapError as error:
-        raise OverlapError(f'{error} Or set duplicates = "allow" in the plan.') from error
+        raise OverlapError(f'{error} Or set duplicates = "allow" in the plan, or a list of data sets.') from error
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names."""
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.relative_to(path.parent).as_posix().encode() + b"\0")
+            with open(file, "rb") as content:
+                while block := content.read(2**20):
+                    digest.update(block)
+    return digest.hexdigest()
 
 
 def _encode_seconds(folder: Path, measured: float | None) -> float | None:

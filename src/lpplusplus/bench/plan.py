@@ -13,7 +13,8 @@ All keys, with an example:
     shortage = "fewer"                          # classes with too few images: "fewer", "repeat" or "error"
     generator = "lpplusplus-1"                  # how images are drawn; "2sfs": read, see `public_draw`
     views = 0                                   # random crops per training image; 0 for the centre crop
-    duplicates = "refuse"                       # copies of an image in two splits: "refuse" or "allow"
+    duplicates = "refuse"                       # copies of an image in two splits: "refuse", "allow", or names of data
+                                                # sets that may have them
     draws_file = "draws.json"                   # draws from a file of `lpp bench draws`
 
     [[method]]
@@ -35,18 +36,19 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from .._core.errors import BriefError
 from .._core.model_file import method as estimator_named
 from .cell import Cell
+from .checking import check, record
 from .datasets import Entry, catalog
 from .datasets.catalog import parse_entry
-from .draws import WORDS
+from .draws import Generator, Shortage, Validation
 from .estimators import make, named
 from .sampling import GENERATOR
 
@@ -64,13 +66,24 @@ class PlanError(BriefError, ValueError):
     """A plan that cannot be run; the message names the key and what is expected."""
 
 
+def _some(value: tuple[Any, ...], where: str) -> None:
+    if not value:
+        raise PlanError(f"{where} is empty: name at least one.")
+
+
+def _finite(value: Mapping[str, Any], where: str) -> None:
+    for key, number in value.items():
+        if isinstance(number, float) and not math.isfinite(number):
+            raise PlanError(f"{where}: {key} is {number}, which is not a number.")
+
+
 @dataclass(frozen=True)
 class Method:
     """A method of a plan: a row of the tables."""
 
-    name: str
+    name: Annotated[str, _some]
     estimator: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Annotated[Mapping[str, Any], _finite] = field(default_factory=dict)
     validation: bool = True
 
 
@@ -79,19 +92,23 @@ class Plan:
     """What to run. The fields are the keys of the file, which the module's docstring explains."""
 
     name: str
-    datasets: tuple[str, ...]
-    encoders: tuple[str, ...]
-    methods: tuple[Method, ...]
-    shots: tuple[int, ...]
-    draws: int
-    validation: str = "paper"
-    shortage: str = "fewer"
-    generator: str = GENERATOR
-    views: int = 0
-    duplicates: str = "refuse"
+    datasets: Annotated[tuple[str, ...], _some]
+    encoders: Annotated[tuple[str, ...], _some]
+    methods: Annotated[tuple[Method, ...], _some]
+    shots: Annotated[tuple[Annotated[int, 1], ...], _some] = (1, 2, 4, 8, 16)
+    draws: Annotated[int, 1] = 10
+    validation: Validation = "paper"
+    shortage: Shortage = "fewer"
+    generator: Generator = GENERATOR
+    views: Annotated[int, 0] = 0
+    duplicates: Literal["refuse", "allow"] | tuple[str, ...] = "refuse"
     draws_file: str = ""
     declared: Mapping[str, Entry] = field(default_factory=dict)
     """Data sets that the plan itself, or a user's catalog, describes."""
+
+    def allows_copies(self, dataset: str) -> bool:
+        """Whether images may be in two splits of a data set."""
+        return self.duplicates == "allow" or (self.duplicates != "refuse" and dataset in self.duplicates)
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -100,13 +117,11 @@ class Plan:
         found: dict[str, Any] = {key: getattr(self, key) for key in keys}
         if self.draws_file:
             found["draws"] = hashlib.sha256(Path(self.draws_file).read_bytes()).hexdigest()
-        if self.duplicates != "refuse":
-            found["duplicates"] = self.duplicates
         return found
 
     def cells(self, dataset: str, encoder: str) -> Iterator[Cell]:
         """All cells of one data set and encoder, draw by draw, so that tables fill evenly."""
-        protocol = self.protocol
+        protocol = self.protocol | ({"duplicates": "allow"} if self.allows_copies(dataset) else {})
         if dataset in self.declared:
             # With other templates, prompt or reader it is another data set, even under the same name.
             protocol["data"] = self.declared[dataset].digest
@@ -166,34 +181,24 @@ def shipped_plans() -> list[str]:
 def parse_plan(content: Mapping[str, Any], where: str) -> Plan:
     """Check the content of a plan's file; `where` is the file."""
     content = _renamed(content)
-    known = {one.name for one in fields(Plan)} - {"declared"} | {"dataset", "method"}
-    unknown = sorted(set(content) - known)
-    if unknown:
-        raise PlanError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
-    tables = content.get("dataset", {})
+    tables, entries = content.pop("dataset", {}), content.pop("method", ())
     if not isinstance(tables, dict):
         raise PlanError(f"{where}: a data set of the plan's own is a table [dataset.NAME].")
     own = {name: parse_entry(name, table, f"{where}, [dataset.{name}]") for name, table in tables.items()}
-    keys = _Keys(content, where)
-    plan = Plan(
-        name=str(content.get("name", Path(where).stem)),
-        datasets=keys.words("datasets", tuple(own)),
-        encoders=keys.words("encoders"),
-        methods=_methods(keys),
-        shots=keys.numbers("shots", (1, 2, 4, 8, 16)),
-        draws=keys.number("draws", 10, 1),
-        validation=keys.choice("validation", WORDS["validation_policy"]),
-        shortage=keys.choice("shortage", WORDS["shortage_policy"]),
-        generator=keys.choice("generator", WORDS["generator"]),
-        views=keys.number("views", 0, 0),
-        duplicates=keys.choice("duplicates", ("refuse", "allow")),
-        draws_file=_draws_file(content, where),
-        declared=own,
-    )
-    for key in ("datasets", "encoders", "methods"):
-        if not getattr(plan, key):
-            raise PlanError(f"{where}: {key} is empty: name at least one.")
-    return plan
+    mine = _own_methods(entries, where)
+    values = {"name": Path(where).stem, "datasets": [*own], "methods": [*mine], **content, "declared": own}
+    for key in ("datasets", "encoders", "methods", "shots", "duplicates"):
+        if isinstance(values.get(key), list | tuple):
+            values[key] = tuple(word for i, word in enumerate(values[key]) if word not in values[key][:i])
+        elif isinstance(values.get(key), str) and key != "duplicates":
+            values[key] = (values[key],)
+    values["methods"] = _methods(check(values["methods"], tuple[str, ...], f"{where}: methods", PlanError), mine, where)
+    if "draws_file" in content:
+        path = Path(where).parent / str(content["draws_file"])
+        if not path.is_file():
+            raise PlanError(f"{where}: draws_file={content['draws_file']!r}: there is no file {path}.")
+        values["draws_file"] = str(path)
+    return record(Plan, values, where, PlanError)
 
 
 def _renamed(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,96 +209,34 @@ def _renamed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {old.get(key, key): value for key, value in content.items()}
 
 
-class _Keys:
-    """The values of a plan's keys, checked."""
-
-    def __init__(self, content: Mapping[str, Any], where: str) -> None:
-        self.content, self.where = content, where
-
-    def words(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        value = self.content.get(key, default)
-        value = (value,) if isinstance(value, str) else value
-        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-            raise PlanError(f"{self.where}: {key} must be a list of names.")
-        return tuple(dict.fromkeys(value))
-
-    def numbers(self, key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        value = self.content.get(key, default)
-        if not isinstance(value, list | tuple) or not value or not all(_is_whole(number, 1) for number in value):
-            raise PlanError(f"{self.where}: {key} must be a list of whole numbers from 1.")
-        return tuple(dict.fromkeys(value))
-
-    def number(self, key: str, default: int, low: int) -> int:
-        value = self.content.get(key, default)
-        if not _is_whole(value, low):
-            raise PlanError(f"{self.where}: {key} must be a whole number from {low}, got {value!r}.")
-        return int(value)
-
-    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.content.get(key, allowed[0])
-        if value not in allowed:
-            raise PlanError(f"{self.where}: {key}={value!r} must be one of {', '.join(allowed)}.")
-        return str(value)
-
-
-def _is_whole(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _draws_file(content: Mapping[str, Any], where: str) -> str:
-    """Path of the file of draws, relative to the plan's file."""
-    if "draws_file" not in content:
-        return ""
-    path = Path(where).parent / str(content["draws_file"])
-    if not path.is_file():
-        raise PlanError(f"{where}: draws_file={content['draws_file']!r}: there is no file {path}.")
-    return str(path)
-
-
-def _methods(keys: _Keys) -> tuple[Method, ...]:
-    content, where = keys.content, keys.where
-    shipped = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
-    known = {name: _method(name, entry, "methods.toml") for name, entry in shipped["methods"].items()}
-    own: dict[str, Method] = {}
-    entries = content.get("method", ())
+def _own_methods(entries: Any, where: str) -> dict[str, Method]:
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
         raise PlanError(f"{where}: a method of the plan's own is a table [[method]], with two brackets.")
+    own: dict[str, Method] = {}
     for entry in entries:
-        name = entry.get("name")
-        if not isinstance(name, str) or not name:
-            raise PlanError(f"{where}: a [[method]] has no name: give it one, for the tables.")
-        if name in own:
-            raise PlanError(f"{where}: there are two [[method]] with the name {name!r}.")
-        own[name] = _made(_method(name, entry, where), where)
-    known |= own
+        method = record(Method, entry, f"{where}: method {entry.get('name')!r}", PlanError)
+        if method.name in own:
+            raise PlanError(f"{where}: there are two [[method]] with the name {method.name!r}.")
+        own[method.name] = _made(method, where)
+    return own
+
+
+def _methods(words: tuple[str, ...], own: Mapping[str, Method], where: str) -> tuple[Method, ...]:
+    """The methods that a plan names, alone or by the name of a group."""
+    shipped = tomllib.loads((resources.files(__package__) / "methods.toml").read_text(encoding="utf-8"))
+    known = {name: Method(name, **entry) for name, entry in shipped["methods"].items()} | dict(own)
     groups: dict[str, list[str]] = shipped["groups"]
     chosen: dict[str, Method] = {}
-    for word in keys.words("methods", tuple(own)):
+    for word in words:
         base = word if word in known else word.removesuffix(NO_VALIDATION)
         for name in groups.get(base, [base]):
-            if name not in known and estimator_named(name) is not None:
-                known[name] = Method(name, estimator=name)
-            if name not in known:
+            if name not in known and estimator_named(name) is None:
                 raise PlanError(f"{where}: there is no method {name!r}; known are {', '.join([*groups, *known])}.")
-            one = known[name] if base == word else replace(known[name], name=name + NO_VALIDATION, validation=False)
-            chosen[one.name] = one
+            method = known.get(name) or Method(name, estimator=name)
+            if base != word:
+                method = replace(method, name=name + NO_VALIDATION, validation=False)
+            chosen[method.name] = method
     return tuple(chosen.values())
-
-
-def _method(name: str, entry: Mapping[str, Any], where: str) -> Method:
-    unknown = sorted(set(entry) - {"name", "estimator", "parameters", "validation"})
-    if unknown or "estimator" not in entry or not name:
-        raise PlanError(f"{where}: method {name!r} has keys {sorted(entry)}; expected name, estimator, parameters, "
-                        f"validation.")  # fmt: skip
-    parameters, validation = entry.get("parameters", {}), entry.get("validation", True)
-    if not isinstance(parameters, dict):
-        raise PlanError(f"{where}: method {name!r}: parameters must be a table, such as {{ epochs = 20 }}.")
-    for key, value in parameters.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise PlanError(f"{where}: method {name!r}: {key} is {value}, which is not a number.")
-    if not isinstance(validation, bool):
-        raise PlanError(f"{where}: method {name!r}: validation must be true or false, got {validation!r}.")
-    return Method(name, str(entry["estimator"]), dict(parameters), validation)
 
 
 def _made(method: Method, where: str) -> Method:

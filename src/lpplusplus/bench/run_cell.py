@@ -20,11 +20,11 @@ from ..encoders import Encoder, open_encoder
 from ..images.embeddings import Embeddings
 from ..images.evaluation import evaluate
 from ..methods._training import require_torch
-from .cell import Cell, EmbeddedDataset
+from .cell import Cell, EmbeddedDataset, Row
 from .draws import Draw
 from .estimators import DIGITS, accepted, chances, find, make
 from .measuring import PeakMemory, time_limit
-from .results import NOT_RECORDED, Row
+from .results import NOT_RECORDED
 
 CODE = "code of lpplusplus"
 """Key in `versions`, and so in a row, of the digest of our methods' code."""
@@ -149,7 +149,7 @@ def _warm_up_torch(method: str) -> None:
 
 
 def build(cell: Cell) -> BaseEstimator:
-    """The estimator of a cell, seeded with the task's seed."""
+    """The estimator of a cell, seeded with the draw's seed."""
     try:
         model = make(cell.estimator, cell.parameters, cell.encoder)
     except ValueError as error:
@@ -208,7 +208,7 @@ def versions() -> dict[str, str]:
 def _code() -> str:
     """A digest of the source that a method's answers depend on: it may change while the version does not."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for room in ("_core", "methods", "probe"):
+    for room in ("_core", "methods", "probe", "encoders", "images"):
         for file in sorted((package / room).rglob("*.py")):
             digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:DIGITS]

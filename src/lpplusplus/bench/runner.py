@@ -6,19 +6,19 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
-from .cell import Cell, EmbeddedDataset
+from ..images.store.writer import exclusive
+from .cell import Cell, EmbeddedDataset, Row
 from .draws import Draw
 from .estimators import find
 from .loader import DatasetLoader, Draws
 from .plan import Plan
-from .results import STALE_SECONDS, Results, Row
+from .results import Results
 from .run_cell import needs_places, run_cell, versions, warm_up
 
 CellProgress: TypeAlias = Callable[[int, int, str], object]
@@ -26,7 +26,7 @@ CellProgress: TypeAlias = Callable[[int, int, str], object]
 
 
 CellJob: TypeAlias = tuple[Cell, Draw, float | None]
-"""A cell, its task, and the seconds it may take."""
+"""A cell, its draw, and the seconds it may take."""
 
 
 class Workers(Protocol):
@@ -109,10 +109,12 @@ def run_plan(
         if progress is not None:
             progress(summary.already + summary.run, summary.cells, what)
 
-    with _heartbeat(results):
+    with exclusive(results.folder):
+        results.keep_plan(plan.name, plan.all_cells())
         for dataset in plan.datasets:
             for encoder in plan.encoders:
-                cells = list(plan.cells(dataset, encoder))
+                weights = loader.fingerprint(plan, dataset, encoder)
+                cells = [replace(cell, fingerprint=weights) for cell in plan.cells(dataset, encoder)]
                 solved = results.done(cells)
                 summary.already += len(solved)
                 tell(f"{dataset}, {encoder}")
@@ -158,13 +160,13 @@ def _load(
     tell: Callable[[str], None],
     places: bool,
 ) -> tuple[EmbeddedDataset, Draws] | str:
-    """The data and the tasks of the missing cells of one data set and encoder, or why they cannot be loaded."""
+    """The data and the draws of the missing cells of one data set and encoder, or why they cannot be loaded."""
     try:
         data, draws = loader.load(plan, missing[0].dataset, missing[0].encoder, tell, places=places)
     except Exception:
         return traceback.format_exc()
-    for task in {(cell.shots, cell.seed) for cell in missing}:
-        results.keep_draw(draws[task].sha256, draws[task].as_dict())
+    for draw in {(cell.shots, cell.seed) for cell in missing}:
+        results.keep_draw(draws[draw].sha256, draws[draw].as_dict())
     return data, draws
 
 
@@ -183,21 +185,9 @@ def _rows(
             yield row
         return
     data, draws = loaded
-    claimed: list[Cell] = []
-
-    def jobs() -> Iterator[CellJob]:
-        for low in range(0, len(missing), workers.count):  # Claim several at once: a transaction waits for the disk.
-            free = results.claim(missing[low : low + workers.count])
-            claimed.extend(free)
-            for cell in free:
-                yield cell, draws[cell.shots, cell.seed], limit
-
-    try:
-        for rows in workers.run(data, jobs()):
-            results.add(*rows)
-            yield from rows
-    finally:
-        results.release(claimed)
+    for rows in workers.run(data, ((cell, draws[cell.shots, cell.seed], limit) for cell in missing)):
+        results.add(*rows)
+        yield from rows
 
 
 class LocalWorkers:
@@ -213,7 +203,7 @@ class LocalWorkers:
 
     def start(self) -> None:
         if self.starting is None and self.count > 1:
-            estimators = {one.estimator for one in self.plan.methods}
+            estimators = {method.estimator for method in self.plan.methods}
             self.starting = self._parallel(delayed(warm_up)(estimators) for _ in range(self.count))
 
     def wait(self) -> None:
@@ -242,21 +232,3 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
-
-
-@contextmanager
-def _heartbeat(results: Results) -> Iterator[None]:
-    """Renew our claims while the block runs."""
-    done = threading.Event()
-
-    def beat() -> None:
-        while not done.wait(STALE_SECONDS / 4):
-            results.renew()
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

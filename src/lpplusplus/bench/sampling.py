@@ -16,12 +16,12 @@ classes, as many as it takes to reach 2^64 combinations, are chosen by number; t
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-GENERATOR = "lpplusplus-1"
+GENERATOR: Final = "lpplusplus-1"
 ENOUGH = 2**64
 """Supports are numbered class by class until there are this many numbers; further classes are drawn."""
 ROUNDS = 8

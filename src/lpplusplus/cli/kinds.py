@@ -88,7 +88,7 @@ def is_results(path: Path) -> bool:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error:
         return False
-    return tables >= {"about", "results", "claims", "draws"}
+    return tables >= {"about", "results", "draws"}
 
 
 def is_benchmark_report(path: Path) -> bool:

@@ -5,8 +5,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from ..bench.cell import Cell, EmbeddedDataset
-from ..bench.results import Row
+from ..bench.cell import Cell, EmbeddedDataset, Row
 from ..bench.run_cell import run_cell, versions
 from ..bench.runner import CellJob
 from .connection import ClusterError, Slots, limit_threads, run_tasks

@@ -1,19 +1,16 @@
-"""Results of a benchmark: never lost, never run twice, shared by several processes."""
+"""Results of a benchmark: never lost, replaced only by the same cell, healed by another run."""
 
 import json
-import multiprocessing
 import os
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing, contextmanager
 
 import pytest
 
-from lpplusplus.bench import results as module
-from lpplusplus.bench.cell import Cell
-from lpplusplus.bench.results import FILE, Results, ResultsError, Row
+from lpplusplus.bench.cell import Cell, Row
+from lpplusplus.bench.results import FILE, Results, ResultsError
 
 
 def cell(seed=1, **changes):
@@ -44,69 +41,65 @@ def test_rows_come_back_as_they_were(tmp_path):
     assert Results(tmp_path).rows() == [row]
 
 
-def test_a_success_is_never_changed(tmp_path):
+def test_a_cell_that_runs_again_replaces_its_row(tmp_path):
     results = Results(tmp_path)
-    results.add(Row(cell(), "ok", accuracy=0.5))
-    results.add(Row(cell(), "ok", accuracy=0.9))
-    assert [row.accuracy for row in results.rows()] == [0.5]
-    with changing(tmp_path) as database, pytest.raises(sqlite3.DatabaseError, match="never changed"):
-        database.execute("UPDATE results SET row = '{}'")
-
-
-def test_failures_are_kept_until_they_succeed(tmp_path):
-    results = Results(tmp_path)
-    results.add(Row(cell(), "failed", traceback="first"))
-    results.add(Row(cell(), "failed", traceback="second"))
+    for row in (Row(cell(), "failed", traceback="first"), Row(cell(), "failed", traceback="second")):
+        results.add(row)
     assert [row.traceback for row in results.rows(failed=True)] == ["second"]
-    assert results.rows() == []
-    assert results.done([cell()]) == set()
-    assert results.claim([cell()])
-    results.add(Row(cell(), "ok", accuracy=1.0))
+    assert (results.rows(), results.done([cell()])) == ([], set())
+    for accuracy in (0.5, 0.9):
+        results.add(Row(cell(), "ok", accuracy=accuracy))
+    assert [row.accuracy for row in results.rows()] == [0.9]
     assert results.rows(failed=True) == []
     assert results.done([cell(), cell(2)]) == {cell().key}
 
 
-def test_a_claim_keeps_others_away_until_its_owner_dies(tmp_path, monkeypatch):
-    one, two = Results(tmp_path), Results(tmp_path)
-    assert one.claim([cell()])
-    assert one.claim([cell()])
-    assert not two.claim([cell()])
-    one.release([cell()])
-    assert two.claim([cell()])
-    monkeypatch.setattr(module, "STALE_SECONDS", 0.05)
-    time.sleep(0.1)
-    assert one.claim([cell()])
-    time.sleep(0.1)
-    one.renew()
-    assert not two.claim([cell()])
-
-
-def test_a_claim_of_a_process_that_was_killed_is_taken_over_at_once(tmp_path):
-    script = (
-        "import os, sys\nfrom lpplusplus.bench.cell import Cell\nfrom lpplusplus.bench.results import Results\n"
-        "assert Results(sys.argv[1]).claim([Cell('a', 'b', 'c', 1, 1, 'LPPlusPlus')])\nos.kill(os.getpid(), 9)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert Results(tmp_path).claim([Cell("a", "b", "c", 1, 1, "LPPlusPlus")])
-    assert not Results(tmp_path).claim([Cell("a", "b", "c", 1, 1, "LPPlusPlus")])  # We are alive.
-
-
-def test_a_done_cell_cannot_be_claimed(tmp_path):
+def test_a_damaged_row_is_told_runs_again_and_is_replaced(tmp_path):
+    """A row said "run that cell again", and the new one was dropped."""
     results = Results(tmp_path)
-    results.add(Row(cell(), "ok"))
-    assert not results.claim([cell()])
+    results.add(Row(cell(1), "ok", accuracy=0.5), Row(cell(2), "ok", accuracy=0.6))
+    with changing(tmp_path) as database:
+        database.execute("DROP TRIGGER IF EXISTS rows_stay")
+        database.execute("UPDATE results SET row = replace(row, '0.5', 'NaN')")
+    with pytest.warns(UserWarning, match=r"has 1 rows that cannot be read \(row: accuracy must be a number, got nan"):
+        assert [row.accuracy for row in results.rows()] == [0.6]
+    assert results.done([cell(1), cell(2)]) == {cell(2).key}
+    results.add(Row(cell(1), "ok", accuracy=0.7))
+    assert {row.accuracy for row in results.rows()} == {0.6, 0.7}
 
 
-def test_cells_are_claimed_and_rows_are_written_together(tmp_path):
-    one, two = Results(tmp_path), Results(tmp_path)
-    assert one.claim([cell(1), cell(2)]) == [cell(1), cell(2)]
-    assert two.claim([cell(seed) for seed in range(1, 5)]) == [cell(3), cell(4)]
-    one.add(Row(cell(1), "failed", traceback="lost"), Row(cell(2), "ok", accuracy=0.5))
-    assert [row.accuracy for row in one.rows()] == [0.5]
-    assert two.claim([cell(1), cell(2)]) == [cell(1)]  # A row gives up the claim; a failed cell may be tried again.
+def test_new_weights_under_an_old_name_are_not_done(tmp_path):
+    """A cell's key does not have the encoder's fingerprint, so that results made before keep their places."""
+    old, same, new = (cell(fingerprint=weights) for weights in ("", "a", "b"))
+    assert old.key == same.key == new.key
+    results = Results(tmp_path)
+    results.add(Row(same, "ok", accuracy=0.5))
+    assert results.done([same]) == {same.key}
+    assert results.done([new]) == set()
+    results.add(Row(new, "ok", accuracy=0.6))
+    assert [(row.accuracy, row.cell.fingerprint) for row in results.rows()] == [(0.6, "b")]
+    results.add(Row(old, "ok", accuracy=0.7))  # As written by 0.1: not known, and so not run again.
+    assert results.done([new]) == {new.key}
+
+
+def test_rows_are_written_together(tmp_path):
+    results = Results(tmp_path)
     with pytest.raises(TypeError):
-        two.add(Row(cell(3), "ok"), Row(cell(4), "ok", accuracy=object()))
-    assert len(one.rows()) == 1  # All of them or none.
+        results.add(Row(cell(3), "ok"), Row(cell(4), "ok", accuracy=object()))
+    assert results.rows() == []
+
+
+def test_plans_are_kept_and_others_pruned(tmp_path):
+    results = Results(tmp_path)
+    results.add(*(Row(cell(seed), "ok", accuracy=0.5) for seed in (1, 2, 3)))
+    results.keep_plan("one", [cell(1), cell(9)])
+    results.keep_plan("other", [cell(2)])
+    assert {one.seed for one in results.planned()} == {1, 9, 2}
+    results.keep_plan("one", [cell(1)])
+    assert {one.seed for one in results.planned()} == {1, 2}
+    assert results.prune("one", [cell(1)]) == 2
+    assert [row.cell.seed for row in results.rows()] == [1]
+    assert [one.seed for one in results.planned()] == [1]
 
 
 def test_draws_are_kept(tmp_path):
@@ -154,35 +147,12 @@ def test_fields_of_later_versions_are_passed_over(tmp_path):
     assert [row.accuracy for row in results.rows()] == [0.25]
 
 
-def _write(folder, owner, ready):
-    results = Results(folder)
-    ready.wait()
-    for seed in range(1, 41):
-        if results.claim([cell(seed)]):
-            results.add(Row(cell(seed), "ok", accuracy=float(owner)))
-            results.release([cell(seed)])
-
-
-def test_two_writers_share_the_work(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    writers = [context.Process(target=_write, args=(tmp_path, owner, ready)) for owner in (1, 2)]
-    for writer in writers:
-        writer.start()
-    ready.set()
-    for writer in writers:
-        writer.join(120)
-        assert writer.exitcode == 0
-    rows = Results(tmp_path).rows()
-    assert sorted(row.cell.seed for row in rows) == list(range(1, 41))
-
-
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
 def test_a_full_disk_is_told_with_the_file(tmp_path):
     """A limit on the size of files stands in for the disk."""
     code = f"""
 import resource
-from lpplusplus.bench.cell import Cell
+from lpplusplus.bench.cell import Cell, Row
 from lpplusplus.bench.results import Results, ResultsError, Row
 results = Results({str(tmp_path)!r})
 limit = results.path.stat().st_size

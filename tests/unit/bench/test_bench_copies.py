@@ -31,7 +31,7 @@ def test_the_same_image_twice_is_refused_unless_allowed(tmp_path):
     assert not results.rows()
     (reason,) = {row.traceback.strip().splitlines()[-1] for row in results.rows(failed=True)}
     assert "OverlapError: made: train has the same image twice, row 3 and row 7" in reason
-    assert reason.endswith('Or set duplicates = "allow" in the plan.')
+    assert reason.endswith('Or set duplicates = "allow" in the plan, or a list of data sets.')
     allowed = parse_plan({**keys, "duplicates": "allow"}, "plan.toml")
     summary = run_plan(allowed, results, DatasetLoader(tmp_path, tmp_path / "features"), n_jobs=1)
     assert (summary.run, summary.failed, len(results.rows())) == (4, 0, 4)

@@ -14,18 +14,18 @@ import pytest
 
 from benchmark_rows import comparison, failure, row, sweep
 from lpplusplus import LPPlusPlus
-from lpplusplus.bench.cell import Cell
+from lpplusplus.bench.cell import Cell, Row
 from lpplusplus.bench.published import DATASETS, MAIN, errata, published, published_average
 from lpplusplus.bench.report import FORMATS, report, write_report
+from lpplusplus.bench.report.ablations import ablation_tables
 from lpplusplus.bench.report.content import report_content
 from lpplusplus.bench.report.descent import rate_figure, recorded_step
 from lpplusplus.bench.report.drawing import method_styles
 from lpplusplus.bench.report.figures import make_figures
-from lpplusplus.bench.report.paired import difference
-from lpplusplus.bench.report.statistics import average, summarise
+from lpplusplus.bench.report.statistics import average, difference, summarise
 from lpplusplus.bench.report.table import written
 from lpplusplus.bench.report.tables import make_tables
-from lpplusplus.bench.results import Results, Row
+from lpplusplus.bench.results import Results
 from lpplusplus.images.evaluation import BINS
 from lpplusplus.probe.lipschitz import gamma_global
 from lpplusplus.solvers import GradientDescent
@@ -41,6 +41,10 @@ def results_of(folder, rows):
     for one in rows:
         results.add(one)
     return results
+
+
+def tables_of(scores):
+    return make_tables(scores, ablation_tables)
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +92,9 @@ def test_published_figures_by_any_name():
     assert published("Zero-shot", "Pets", 8).mean == 85.75
     assert published("LP++", "DTD", 3) is None
     assert published("Mine", "DTD", 1) is None
-    assert published("Tip-Adapter", "DTD", 16, source="tip-adapter").mean == 60.93
     assert published("L-BFGS, standard loss", "average", 16).mean == 67.44
     assert published("Cycle (10, 10)", "average", 1).mean == 62.85
     assert published("LP++ (training-free)", "average", 16).mean == 66.20
-    with pytest.raises(ValueError, match="source='log'"):
-        published("LP++", "DTD", 1, source="log")
     assert published_average("LP++", ["DTD", "Mine"], 1) is None
     assert published_average("LP++", DATASETS, 1).mean == 63.43
 
@@ -116,7 +117,7 @@ def test_tables_are_what_the_rows_say(nasty_rows):
         if one.status == "ok":
             cells[one.cell.dataset, one.cell.method, one.cell.shots].append(100 * one.accuracy)
     good = [one for one in nasty_rows if one.status == "ok"]
-    tables = {table.title: table for table in make_tables(summarise(good))}
+    tables = {table.title: table for table in tables_of(summarise(good))}
     table = tables["Accuracy on EuroSAT"]
     for line in table.rows:
         entries = dict(zip([column.full_name for column in table.columns], line, strict=True))
@@ -144,21 +145,25 @@ def test_tables_are_what_the_rows_say(nasty_rows):
 def test_incomplete_sets_are_named_not_averaged(nasty_rows):
     good = [one for one in nasty_rows if one.status == "ok"]
     summaries = summarise(good, [nasty_rows[-1]])
-    over = {(one.method, one.shots): one for one in average(summaries)}
+    over = {(one.method, one.shots): one for one in average(summaries).itertuples()}
     lacking = over["Standard LP", 1]
     assert lacking.datasets == ("EuroSAT",)
-    assert [(gap.dataset, gap.missing) for gap in lacking.missing] == [(NASTY, (2,))]
-    table = make_tables(summaries)[0]
+    assert lacking.missing == ((NASTY, 2, 3),)
+    (gap,) = summaries[
+        (summaries.dataset == NASTY) & (summaries.method == "Standard LP") & (summaries.shots == 1)
+    ].missing
+    assert gap == (2,)
+    table = tables_of(summaries)[0]
     assert "Standard LP" not in [line[0] for line in table.rows]
-    assert any(f"{NASTY} (2 of 3 tasks): Standard LP (over the other 1:" in note for note in table.notes)
+    assert any(f"{NASTY} (2 of 3 draws): Standard LP (over the other 1:" in note for note in table.notes)
 
 
 def test_what_was_planned_and_never_run_is_missed():
     rows = comparison(("DTD",), ["LP++ (default)"], (1,), tasks=2)
     never = [Cell(**{**vars(rows[0].cell), "seed": seed}) for seed in (1, 2, 3)]
-    assert summarise(rows)[0].complete
-    assert summarise(rows, planned=never)[0].missing == (3,)
-    assert summarise([], planned=never)[0].mean is None
+    assert summarise(rows).complete.all()
+    assert [*summarise(rows, planned=never).missing] == [(3,)]
+    assert summarise([], planned=never)["mean"].isna().all()
 
 
 def test_no_method_is_called_best_where_tasks_are_missing(tmp_path):
@@ -170,27 +175,29 @@ def test_no_method_is_called_best_where_tasks_are_missing(tmp_path):
                 results.add(row("DTD", method, shots, seed, rng, level=level))
     planned = [Cell(**{**vars(one.cell), "seed": seed}) for one in results.rows() for seed in (1, 2)]
     text = report(results, "markdown", planned=planned)
-    assert "Highest mean accuracy, by shots: LP++ (default) at 2. At 1, tasks are missing." in text
+    assert "Highest mean accuracy, by shots: LP++ (default) at 2. At 1, draws are missing." in text
 
 
 def test_one_task_has_no_spread():
-    (one,) = summarise(comparison(("DTD",), ["LP++ (default)"], (1,), tasks=1))
-    assert one.mean is not None
-    assert one.deviation is None
-    assert one.interval is None
-    columns = [column.name for column in make_tables([one])[0].columns]
+    scores = summarise(comparison(("DTD",), ["LP++ (default)"], (1,), tasks=1))
+    assert scores["mean"].notna().all()
+    assert scores[["deviation", "interval"]].isna().all(axis=None)
+    columns = [column.name for column in tables_of(scores)[0].columns]
     assert columns == ["Method", "mean", "published", "difference"]
 
 
 def test_rows_of_one_name_and_two_settings_are_not_mixed():
     rows = comparison(("DTD",), ["Mine"], (1,), tasks=2, parameters={"a": 1})
     rows += comparison(("DTD",), ["Mine"], (1,), tasks=2, parameters={"a": 2})
-    assert [(one.method, one.tasks) for one in summarise(rows)] == [("Mine", 2), ("Mine (variant 2)", 2)]
+    assert [(one.method, one.draws) for one in summarise(rows).itertuples()] == [
+        ("Mine", 2),
+        ("Mine (variant 2)", 2),
+    ]
 
 
 def test_other_encoders_have_no_published_figure():
     rows = comparison(("DTD",), ["LP++ (default)"], (1,), tasks=2, encoder="ViT-B-32/openai")
-    assert not any("published" in column.name for column in make_tables(summarise(rows))[0].columns)
+    assert not any("published" in column.name for column in tables_of(summarise(rows))[0].columns)
 
 
 def test_ablations_have_tables_of_their_own():
@@ -198,11 +205,11 @@ def test_ablations_have_tables_of_their_own():
     names = ["LP++ (paper)", "L-BFGS", "L-BFGS, standard loss", "LP++ (training-free)", "Cycle (1, 1)", "Single block"]
     rows = [row(name, method, n, 1, rng) for name in DATASETS for method in names for n in (1, 16)]
     rows += comparison(("Elsewhere",), ["LP++ (paper)"], (1, 16), tasks=1)
-    some = make_tables(summarise([one for one in rows if one.cell.dataset in DATASETS[:2]]))
+    some = tables_of(summarise([one for one in rows if one.cell.dataset in DATASETS[:2]]))
     assert not any(
         "published" in c.name for table in some if table.key in ("starts", "optimisers") for c in table.columns[-2:]
     )
-    tables = {table.key: table for table in make_tables(summarise(rows))}
+    tables = {table.key: table for table in tables_of(summarise(rows))}
     assert [line[0] for line in tables["average"].rows] == ["LP++ (paper)"]
 
     def entry(key, method, column):
@@ -244,7 +251,7 @@ def test_the_best_of_a_column_is_bold_where_its_lead_is_no_noise(tmp_path, other
     """By a paired test: tasks differ far more than methods do on one task."""
     first, last = [0.80, 0.70, 0.60, 0.50], [0.3, 0.2, 0.1, 0.1]
     rows = rows_with({"A": first, "B": others, "C": last}) + rows_with({"A": first, "B": others, "C": last}, "e")
-    for table in make_tables(summarise(rows))[:3]:  # The average and both sets.
+    for table in tables_of(summarise(rows))[:3]:  # The average and both sets.
         assert table.best == (((0, 1),) if bold else ())
     results = results_of(tmp_path, rows)
     marks = {"html": "<strong>65.00</strong>", "markdown": "**65.00**", "latex": r"\textbf{65.00}"}
@@ -256,13 +263,13 @@ def test_the_best_of_a_column_is_bold_where_its_lead_is_no_noise(tmp_path, other
 
 
 def test_one_task_or_one_method_has_no_lead():
-    assert make_tables(summarise(rows_with({"A": [0.9], "B": [0.1]})))[0].best == ()
-    assert make_tables(summarise(rows_with({"A": [0.9, 0.9]})))[0].best == ()
+    assert tables_of(summarise(rows_with({"A": [0.9], "B": [0.1]})))[0].best == ()
+    assert tables_of(summarise(rows_with({"A": [0.9, 0.9]})))[0].best == ()
 
 
 def test_the_cost_table_has_the_training_free_classifier_and_says_what_it_shows():
     rows = comparison(("DTD",), ["LP++ (paper)", "LP++ (training-free)", "Cycle (1, 1)"], (1, 16), tasks=2)
-    table = next(table for table in make_tables(summarise(rows)) if table.key == "cost")
+    table = next(table for table in tables_of(summarise(rows)) if table.key == "cost")
     assert [line[0] for line in table.rows] == ["LP++ (paper)", "LP++ (training-free)"]
     assert f"{BINS} bins" in table.notes[0]
     assert written(0.0, "mib") == written(0.01, "mib") == "< 0.1 MiB"
@@ -325,7 +332,7 @@ def test_json_parses_and_has_every_cell(results):
     good = [one for one in results.rows() if (one.cell.dataset, one.cell.method) == (NASTY, "Standard LP")]
     values = [100 * one.accuracy for one in good if one.cell.shots == 4]
     assert cells[NASTY, "Standard LP", 4]["mean"] == pytest.approx(np.mean(values))
-    assert cells[NASTY, "Standard LP", 4]["missing"] == "task 2"
+    assert cells[NASTY, "Standard LP", 4]["missing"] == "draw 2"
     assert len(content["failures"]) == 1
     assert content["versions"]["numpy"] == "2.1"
 
@@ -494,8 +501,8 @@ def test_paired_differences_are_those_of_scipys_paired_test(tmp_path):
     ours, theirs = ({s: 100 * r.accuracy for r in rows[:-1] if r.cell.method == m for s in [r.cell.seed]} for m in "AB")
     seeds = sorted(ours.keys() & theirs.keys())
     test = ttest_rel([ours[s] for s in seeds], [theirs[s] for s in seeds])
-    found = difference([one for one in scores if one.method == "A"], [one for one in scores if one.method == "B"])
-    assert found.tasks == 7
+    found = difference(*([*scores[scores.method == name].accuracies] for name in "AB"))
+    assert found.draws == 7
     assert found.mean / found.error == pytest.approx(test.statistic)
     assert found.mean == pytest.approx(np.mean([ours[s] - theirs[s] for s in seeds]))
     assert difference([], []) is None

@@ -1,15 +1,18 @@
 """Leaks: images that are used both for training and for testing. A data set that has one is refused."""
 
 import os
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import sha256
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .splits import DatasetError, ImageSplits, Part
+
+MOST_TOLD = 10
+"""Pairs that a message names."""
 
 
 class OverlapError(DatasetError):
@@ -64,24 +67,49 @@ def _real_paths(part: Part) -> list[str]:
     return found
 
 
+def check_contents(data: ImageSplits, used: Mapping[str, NDArray[np.intp]], shift: ImageSplits | None = None) -> None:
+    """Raise `OverlapError` if two of the used images have the same bytes; before anything is embedded.
+
+    Only files of equal size are read. With a shift, its test images take the place of `data`'s.
+    """
+    files = {name: [data.part(name).root / data.part(name).files[row] for row in rows] for name, rows in used.items()}
+    if shift is not None:
+        files["test"] = [path for path, _ in shift.part("test")]
+    sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
+    many = Counter(size for part in sizes.values() for size in part)
+    keys = {
+        name: [
+            sha256(path.read_bytes()).digest() if many[size] > 1 else path
+            for path, size in zip(paths, sizes[name], strict=True)
+        ]
+        for name, paths in files.items()
+    }
+    _refuse_common(keys, {name: [*map(str, paths)] for name, paths in files.items()}, data.name, data.shared)
+
+
 def _refuse_common(
     keys: Mapping[str, Sequence[Hashable]], shown: Mapping[str, Sequence[str]], name: str, shared: str | None
 ) -> None:
-    positions = {part: {key: position for position, key in enumerate(known)} for part, known in keys.items()}
-    if shared is not None and len(positions.get(shared, ())) < len(keys.get(shared, ())):
-        first: dict[Hashable, int] = {}
-        for position, key in enumerate(keys[shared]):
-            if first.setdefault(key, position) != position:
-                raise OverlapError(
-                    f"{name}: {shared} has the same image twice, {shown[shared][first[key]]} and "
-                    f"{shown[shared][position]}, and support and test could get one each: remove one."
-                )
-    for one, other in combinations(positions, 2):
-        common = positions[one].keys() & positions[other].keys()
-        if common:
-            at = min(positions[one][key] for key in common)
-            key = keys[one][at]
-            raise OverlapError(
-                f"{name}: {one} and {other} have {len(common)} image{'s' * (len(common) > 1)} in common, such as "
-                f"{shown[one][at]} of {one} = {shown[other][positions[other][key]]} of {other}: remove one of the two."
+    """In one pass over all rows: each is compared with the first that has its key."""
+    first: dict[Hashable, tuple[str, int]] = {}
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for part, known in keys.items():
+        for position, key in enumerate(known):
+            before, at = first.setdefault(key, (part, position))
+            if before != part:
+                told = f"{shown[before][at]} of {before} = {shown[part][position]} of {part}"
+                pairs.setdefault((before, part), []).append(told)
+            elif at != position and part == shared:
+                pairs.setdefault((part, part), []).append(f"{shown[part][at]} and {shown[part][position]}")
+    said = []
+    for (one, other), found in pairs.items():
+        listed = "; ".join(found[:MOST_TOLD]) + (f"; and {len(found) - MOST_TOLD} more" * (len(found) > MOST_TOLD))
+        if one == other:
+            said.append(
+                f"{one} has the same image twice, {listed}, and support and test could get one each: remove one"
             )
+        else:
+            number = f"{len(found)} image{'s' * (len(found) > 1)}"
+            said.append(f"{one} and {other} have {number} in common, such as {listed}: remove one of the two")
+    if said:
+        raise OverlapError(f"{name}: {'. '.join(said)}.")

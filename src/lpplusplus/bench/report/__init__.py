@@ -34,8 +34,8 @@ def report(
     Examples
     --------
     >>> import tempfile
-    >>> from lpplusplus.bench.cell import Cell
-    >>> from lpplusplus.bench.results import Results, Row
+    >>> from lpplusplus.bench.cell import Cell, Row
+    >>> from lpplusplus.bench.results import Results
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     results = Results(folder)
     ...     for seed, accuracy in enumerate((0.9, 0.8)):

@@ -7,13 +7,13 @@ from datetime import datetime, timezone
 
 from pandas import DataFrame
 
-from ..cell import Cell
-from ..results import NOT_RECORDED, UNSURE, Results, Row
+from ..cell import Cell, Row
+from ..results import NOT_RECORDED, UNSURE, Results
 from .ablations import ablation_tables
 from .drawing import Plot
 from .figures import make_figures
 from .paired import paired_tables
-from .statistics import average, distinct, in_order, in_shots, summarise
+from .statistics import average, counted, distinct, in_order, in_shots, summarise
 from .table import Column, Table, table_of
 from .tables import cells_table, make_tables, reading
 
@@ -101,8 +101,9 @@ def _sentences(rows: Sequence[Row], failed: Sequence[Row], scores: DataFrame, av
     lacking = int(scores.missing.map(len).sum())
     gaps = f"{lacking} missing, of which {len(failed)} failed" if lacking or failed else "none missing"
     sentences = [
-        f"{_count(methods, 'method')} on {_count(sets, 'data set')} ({_listed(sets)}) with {_listed(encoders)}, at "
-        f"{_listed(shots)} shot{'s' * (shots != [1])}: {_count(rows, 'cell')} done, {gaps}."
+        f"{counted(len(methods), 'method')} on {counted(len(sets), 'data set')} ({_listed(sets)}) with "
+        f"{_listed(encoders)}, at {_listed(shots)} shot{'s' * (shots != [1])}: {counted(len(rows), 'cell')} done, "
+        f"{gaps}."
     ]
     partly = [f"{one.method} ({one.draws} of {one.draws + len(one.missing)} at {in_shots(one.shots)} of {one.dataset})"
               for one in scores.itertuples() if one.missing]  # fmt: skip
@@ -226,10 +227,6 @@ def reason_of(row: Row) -> str:
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _count(things: Sequence[object], name: str) -> str:
-    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
 def _listed(things: Sequence[object]) -> str:

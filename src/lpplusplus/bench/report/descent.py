@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...probe.solvers import GradientDescent
-from ..results import Row
+from ..cell import Row
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, label, method_styles, new_figure
 from .statistics import half_width, in_order, in_shots, on_sets, rate_of, solver_of
 

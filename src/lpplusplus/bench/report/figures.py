@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame
 
-from ..results import Row
+from ..cell import Row
 from .descent import curve_figures, rate_figure
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, house_style, in_lines, label, method_styles, new_figure
 from .statistics import average, in_order, in_shots, on_sets

@@ -80,7 +80,7 @@ def _place_table(
             line[Column(in_shots(n))] = f"{ours[n].mean:.1f}{beside}" if n in ours else None
             if gap is not None and gap.draws < theirs[n].draws:
                 fewer.setdefault(method, []).append(f"{gap.draws} at {in_shots(n)}")
-        last = ours[max(ours)].fit_seconds if ours else None
+        last = float(ours[max(ours)].fit_seconds) if ours else 0.0
         line[Column("fit")] = None if not ours else NOTHING if np.isnan(last) else duration(last)
         lines.append(line)
     draws = max((one.draws for one in theirs.values()), default=0)

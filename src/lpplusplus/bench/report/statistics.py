@@ -17,9 +17,8 @@ from scipy.stats import t as student
 
 from ...probe.recipes import without_options
 from ...probe.solvers import SOLVERS, Solver, from_json
-from ..cell import Cell
+from ..cell import Cell, Row
 from ..published import ABLATIONS, MAIN, METHODS, is_papers
-from ..results import Row
 
 CONFIDENCE = 0.95
 KEY = ["encoder", "dataset", "method", "shots"]
@@ -180,15 +179,19 @@ def average(scores: DataFrame, *, together: bool = False) -> DataFrame:
     have.
     """
     found = []
-    for (_, group), company in scores.groupby(["encoder", scores.group.where(not together, "")], sort=False):
+    groups = Series("", scores.index) if together else scores.group
+    for (_, group), company in scores.groupby(["encoder", groups], sort=False):
         sets = company.dataset.unique()
         seeds = {shots: {*_seeds(part)} for shots, part in company.groupby("shots")}
         for (_, shots), part in company.groupby(["method", "shots"], sort=False):
             known = {one.dataset: one for one in part.itertuples()}
-            whole = [known[name] for name in sets if name in known and known[name].complete]
-            gaps = [(name, known[name].draws, known[name].draws + len(known[name].missing)) if name in known
-                    else (name, 0, len(seeds[shots])) for name in sets if name not in {one.dataset for one in whole}]  # fmt: skip
-            found.append({**part.iloc[0][["encoder", "method", "shots", "name"]], "group": group, **_over(whole, gaps)})
+            whole = [one for one in known.values() if one.complete]
+            gaps = []
+            for name in [name for name in sets if name not in known or not known[name].complete]:
+                done = known[name].draws if name in known else 0
+                gaps.append((name, done, done + len(known[name].missing) if name in known else len(seeds[shots])))
+            about = part.iloc[0][["encoder", "method", "shots", "name"]]
+            found.append({**about, "group": group, **_over(whole, gaps)})
     return _sorted(DataFrame(found))
 
 
@@ -269,7 +272,6 @@ def solver_of(cell: Cell) -> Solver | None:
     return SOLVERS[solver]() if solver in SOLVERS else solver if isinstance(solver, Solver) else None
 
 
-
 def in_order(methods: Iterable[str]) -> list[str]:
     """The paper's methods in its order, then others as they come.
 
@@ -282,7 +284,12 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 def in_shots(n: int) -> str:
     """1 shot, 2 shots."""
-    return f"{n} shot{'s' * (n != 1)}"
+    return counted(n, "shot")
+
+
+def counted(n: int, noun: str) -> str:
+    """1 draw, 2 draws."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def on_sets(sets: Sequence[str]) -> str:

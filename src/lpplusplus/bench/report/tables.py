@@ -25,7 +25,7 @@ from ..published import (
     published_average,
     published_cost,
 )
-from .statistics import average, in_order, in_shots, leads, on_sets
+from .statistics import average, counted, in_order, in_shots, leads, on_sets
 from .table import Column, Table, Value, own_keys, plain, table_of
 
 READING = (
@@ -190,8 +190,8 @@ def lines_of(first: str, rows: Sequence[str], groups: Groups, names: dict[str, s
                 _mean(heading): one and one.mean,
                 Column("std", "percent", heading): one and one.deviation,
                 Column("95 % ±", "percent", heading): one and one.interval,
-                Column("published", "percent", heading): known and known.mean,
-                Column("difference", "points", heading): known and one and one.mean - known.mean,
+                Column("published", "percent", heading): known.mean if known else None,
+                Column("difference", "points", heading): one.mean - known.mean if known and one else None,
             }
         lines.append(line)
     return lines
@@ -242,7 +242,7 @@ def _counts(chosen: DataFrame) -> list[str]:
     whole = chosen[chosen.complete]
     if len(whole):
         low, high = whole.draws.min(), whole.draws.max()
-        notes.append(f"{low} to {high} draws per cell." if low < high else f"{low} draw{'s' * (low != 1)} per cell.")
+        notes.append(f"{low} to {high} draws per cell." if low < high else f"{counted(low, 'draw')} per cell.")
     lacking: dict[tuple[str, int, int], list[str]] = {}
     for one in chosen[chosen.missing.map(len) > 0].itertuples():
         lacking.setdefault((one.method, one.draws, one.draws + len(one.missing)), []).append(str(one.shots))

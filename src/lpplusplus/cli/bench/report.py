@@ -30,6 +30,10 @@ def report(
         Path | None,
         Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
     ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", help="A plan, whose cells are expected; by default the plans that were run."),
+    ] = None,
     against: Annotated[
         str | None, Option(help="A method: every other's difference from it, task by task, with standard errors.")
     ] = None,
@@ -42,15 +46,18 @@ def report(
     lpp bench report results/ --format html -o report/
     lpp bench report results/ --format json > report.json
     lpp bench report results/ --against "LP++ (default)"
+    lpp bench report results/ --plan plan.toml
     """
     from ...bench import report as reports
+    from ...bench.plan import read_plan
     from ...bench.results import Results
 
     opened = Results(results, create=False)
+    planned = [] if plan is None else [*read_plan(plan).all_cells()]
     if output is None:
-        print(reports.report(opened, form.value, against=against))
+        print(reports.report(opened, form.value, planned=planned, against=against))
         return
-    written = reports.write_report(opened, output, form.value, against=against, check=replaced)
+    written = reports.write_report(opened, output, form.value, planned=planned, against=against, check=replaced)
     say("written: [bold]{}[/]", written)
 
 

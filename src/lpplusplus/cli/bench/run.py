@@ -19,9 +19,9 @@ from ..ray import Engine, EngineOption, RayAddress, run_plan_on_ray
 from .report import replaced
 
 if TYPE_CHECKING:
+    from ...bench.cell import Row
     from ...bench.plan import Plan
-    from ...bench.report.statistics import Average
-    from ...bench.results import Results, Row
+    from ...bench.results import Results
     from ...bench.runner import RunSummary, Workers
 
 RootFolder = Annotated[
@@ -56,6 +56,9 @@ def run(
     jobs: Jobs = None,
     draws: Draws = None,
     limit: Annotated[float | None, Option(min=0.001, help="Seconds for a cell; a longer one fails.")] = None,
+    prune: Annotated[
+        bool, Option("--prune", help="Remove results of cells that this plan does not ask for, and other plans.")
+    ] = False,
     engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,
     as_json: Json = False,
@@ -69,8 +72,11 @@ def run(
     lpp bench run plan.toml --root /data -o results/ --engine ray --ray-address auto --limit 600
     """
     from ...bench.plan import read_plan
+    from ...bench.results import FILE, Results
 
     opened = read_plan(plan, **({} if draws is None else {"draws": draws})).with_catalogs(catalog or ())
+    if prune and (output / FILE).exists():
+        say("{} results of other cells are removed", Results(output).prune(opened.name, opened.all_cells()))
     if engine is Engine.local:
         raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
     run_it = partial(_run, opened, output, root, jobs, limit)
@@ -161,12 +167,13 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
     planned = {cell.key: cell for cell in plan.all_cells()}
     rows = [row for row in results.rows() if row.cell.key in planned]
     failures = [row for row in results.rows(failed=True) if row.cell.key in planned]
-    averages = average(summarise(rows, failures, planned.values()), together=True)
+    scores = summarise(rows, failures, planned.values())
+    averages = average(scores, together=True)
     if as_json:
         show_json(
             {
                 **vars(summary),
-                "averages": [_as_dict(one) for one in averages],
+                "averages": [_as_dict(one) for one in averages.itertuples()],
                 "overhead": summary.overhead,
                 "results": str(results.path),
                 "failures": [{"cell": row.cell.as_dict(), "error": _reason(row)} for row in failures],
@@ -179,15 +186,12 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
             results.path,
         )
         for encoder in plan.encoders if rows else ():
-            _show_averages(encoder, plan.shots, averages)
+            _show_averages(encoder, plan.shots, scores)
     _warn_of_failures(sorted({_reason(row) for row in failures}))
     older = sum(row.versions.get(CODE) != versions()[CODE] for row in rows)
     if older:
         warn(f"{older} of these results are from other code of lpplusplus than this. They stay as they are: name a new "
              f"folder to measure them again.")  # fmt: skip
-    left = summary.cells - summary.already - summary.run
-    if left:
-        warn(f"{left} cells are left to another process that is at work on them; run this again when it has ended.")
     return 1 if failures else 0
 
 
@@ -204,17 +208,26 @@ def _reason(row: Row) -> str:
     return re.sub(r"^lpplusplus[\w.]*: ", "", last)
 
 
-def _as_dict(one: Average) -> dict[str, Any]:
+def _as_dict(one: Any) -> dict[str, Any]:
+    from ...bench.report.table import plain
+
     kept = ("method", "shots", "datasets", "complete", "mean", "deviation", "fit_seconds")
-    return {"backbone": one.encoder, **{name: getattr(one, name) for name in kept}}
+    return {"backbone": one.encoder, **{name: plain(getattr(one, name)) for name in kept}}
 
 
-def _show_averages(encoder: str, shots: Sequence[int], averages: Sequence[Average]) -> None:
-    """Mean test accuracy of each method over the data sets; a dash where a task is missing."""
+def _show_averages(encoder: str, shots: Sequence[int], scores: Any) -> None:
+    """Mean test accuracy of each method over the data sets that every method has completed, at all shots."""
+    from ...bench.report.statistics import average
+
+    ours = scores[scores.encoder == encoder]
+    partly = [*dict.fromkeys(ours.dataset[~ours.complete.astype(bool)])]
+    whole = [name for name in dict.fromkeys(ours.dataset) if name not in partly]
+    over = f" on {', '.join(whole)}; {', '.join(partly)} is not complete" if whole and partly else ""
+    averages = average(ours[ours.dataset.isin(whole)] if whole else ours, together=True)
     heads = [str(n) for n in shots]
-    shown = table(f"Mean test accuracy, {encoder}", "method", *heads, right=tuple(heads))
-    ours = {(one.method, one.shots): one for one in averages if one.encoder == encoder}
-    for method in dict.fromkeys(method for method, _ in ours):
-        cells = [ours.get((method, n)) for n in shots]
+    shown = table(f"Mean test accuracy, {encoder}{over}", "method", *heads, right=tuple(heads))
+    known = {(one.method, one.shots): one for one in averages.itertuples()}
+    for method in dict.fromkeys(averages.method):
+        cells = [known.get((method, n)) for n in shots]
         add_row(shown, method, *("–" if c is None or not c.complete else f"{c.mean:.1f} %" for c in cells))
     out().print(shown)
