@@ -113,8 +113,9 @@ def run_plan(
         results.keep_plan(plan.name, plan.all_cells())
         for dataset in plan.datasets:
             for encoder in plan.encoders:
-                weights = loader.fingerprint(plan, dataset, encoder)
-                cells = [replace(cell, fingerprint=weights) for cell in plan.cells(dataset, encoder)]
+                cells = list(plan.cells(dataset, encoder))
+                if results.done(cells):  # With the weights of today?
+                    cells = _with_weights(cells, loader, plan)
                 solved = results.done(cells)
                 summary.already += len(solved)
                 tell(f"{dataset}, {encoder}")
@@ -126,6 +127,8 @@ def run_plan(
                     workers.start()
                     loaded = _load(plan, missing, results, loader, tell, places)
                     workers.wait()
+                    if not isinstance(loaded, str):
+                        missing = _with_weights(missing, loader, plan)
                     summary.preparation_seconds += time.perf_counter() - begun
                     for row in _rows(missing, loaded, results, workers, limit):
                         summary.run += 1
@@ -150,6 +153,12 @@ def waiting_for_torch(plan: Plan) -> list[str]:
     if find_spec("torch") is not None:
         return []
     return [one.name for one in plan.methods if getattr(find(one.estimator), "needs_torch", False)]
+
+
+def _with_weights(cells: list[Cell], loader: DatasetLoader, plan: Plan) -> list[Cell]:
+    """Cells of one data set and encoder with the fingerprint of its weights."""
+    weights = loader.fingerprint(plan, cells[0].dataset, cells[0].encoder)
+    return [replace(cell, fingerprint=weights) for cell in cells]
 
 
 def _load(

@@ -97,11 +97,11 @@ def reading(tables: Sequence[Table]) -> list[str]:
 def cells_table(scores: DataFrame, averages: DataFrame) -> Table:
     """Everything in one long table: a line for each data set, encoder, method and number of shots."""
     lines = [
-        _cell(one, missing=" ".join(f"draw {seed}" for seed in one.missing), parameters=one.parameter_count,
+        _cell(one, missing=" ".join(f"draw {seed}" for seed in one.missing) or None, parameters=one.parameter_count,
               black_box=one.black_box if one.draws else None)
         for one in scores.itertuples()
     ] + [
-        _cell(one, dataset=AVERAGE, missing="; ".join(name for name, *_ in one.missing),
+        _cell(one, dataset=AVERAGE, missing="; ".join(name for name, *_ in one.missing) or None,
               interval_95_of_average=one.interval_of_average)
         for one in averages.itertuples() if len(one.datasets) + len(one.missing) > 1
     ]  # fmt: skip
