@@ -32,7 +32,7 @@ def report(
     ] = None,
     plan: Annotated[
         str | None,
-        typer.Option("--plan", help="A plan, whose cells are expected; by default the plans that were run."),
+        Option("--plan", help="A plan, whose cells are expected; by default the plans that were run."),
     ] = None,
     against: Annotated[
         str | None, Option(help="A method: every other's difference from it, task by task, with standard errors.")
