@@ -66,6 +66,21 @@ def test_curvature_of_a_support(D, workers):
         assert np.allclose(support.moment(team), F.T @ F)
 
 
+@pytest.mark.parametrize("cycle", [(10, 1), (2, 3)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_steps_on_alpha_in_several_chunks(cycle, bias, monkeypatch):
+    F, y, T = small_task(19, 8, 24, seed=3)
+    intercept = np.random.default_rng(0).normal(size=19) if bias else None
+    solver, start = BlockMM(60, cycle), start_of(F, y, T, intercept)
+    expected, losses, _ = walk(SpanObjective, solver, F, y, T, start)
+    monkeypatch.setattr("lpplusplus.probe.objective.support.rows_per_chunk", lambda classes: 16)
+    with ThreadPoolExecutor(1) as pool:
+        for team in (Team(1), Team(2, pool)):
+            got, other_losses, _ = walk(PrimalObjective, solver, F, y, T, start, team)
+            assert np.abs(got - expected).max() < 1e-9
+            assert np.abs(other_losses - losses).max() < 1e-12
+
+
 @forms
 @pytest.mark.parametrize("largest", [20.0, 39.7], ids=["logits stay small", "logits grow large"])
 def test_logits_are_not_searched_for_large_ones_while_they_cannot_be(form, largest, monkeypatch):
