@@ -12,6 +12,8 @@ from .folds import first_of_each_class
 
 ENOUGH_TO_COMPARE = 8
 """Images of a class that are compared with the names."""
+FEWEST_CLASSES = 4
+"""With fewer classes, names that mean nothing look too often like names in another order."""
 CLEARLY = 0.25
 """Another reading fits clearly better if the names of this part of the classes more fit their images best. Names
 contradict the labels as a whole if those of less than this part do."""
@@ -117,6 +119,8 @@ def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
     """
     rows = first_of_each_class(backend.to_numpy(y), ENOUGH_TO_COMPARE)
     present, labels = np.unique(backend.to_numpy(y)[rows], return_inverse=True)
+    if len(present) < FEWEST_CLASSES:
+        return
     F = backend.unit_rows(X[backend.like(rows, y), :])
     means = backend.unit_rows(backend.sum_by_class(F, backend.like(labels, y), len(present)))
     classes = np.arange(len(present))
@@ -143,7 +147,7 @@ def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
     best = scores.argmax(axis=1)
     matched = np.zeros(scores.shape, bool)
     matched[classes, best] = True
-    if len(present) < 4 or part >= CLEARLY or len(np.unique(best)) < MOSTLY * len(present):
+    if part >= CLEARLY or len(np.unique(best)) < MOSTLY * len(present):
         return
     if scores[matched].mean() - scores[~matched].mean() > STANDS_OUT * scores[~matched].std():
         warnings.warn(

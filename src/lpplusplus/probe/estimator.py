@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, SEED, choice, generator, having, nothing, number, with_parameters
-from .._core.rows import MEMORY
+from .._core.rows import MEMORY, Rows
 from .._core.sample_weights import ClassWeight, weighed
 from .._core.task import Task
 from .fit import train
@@ -221,7 +221,9 @@ class LPPlusPlus(Uncertainty):
         if task.unlabelled is not None:
             self.chosen_["unlabelled images"] = "held-out loss"
         self.n_unlabelled_ = used
-        self._learn_uncertainty(fitted.held_out, fitted.neighbourhood)
+        self._learn_uncertainty(fitted.held_out)
+        if isinstance(task.X, Rows):  # They are not kept.
+            self._look_around(task)
 
     def _count_parameters(self) -> int:
         recipe = self._resolved()

@@ -11,26 +11,24 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.folds import assign_folds, can_be_held_out, evenly
 from .._core.history import History
-from .._core.rows import Rows, some_rows, unit_rows
+from .._core.rows import Rows, unit_rows
 from .._core.task import Task
-from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, lazy, team
+from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, team
 from . import initialization
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
 from .held_out import HeldOutAnswers, every_nth, what_is_lacking
 from .metric import Metric, within
-from .none_of_these import Neighbourhood
 from .objective import (
     Coefficients,
     Objective,
     Point,
-    SpanObjective,
     Support,
     best_form,
     cost_of_evaluation,
     form_on_weights,
 )
 from .recipes import Recipe
-from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last, worth_being_lazy
+from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
 
 MANY = 8
@@ -55,8 +53,6 @@ class Fitted:
     learning_rate: float | None
     held_out: HeldOutAnswers | None = None
     """Predictions for held-out images; None if none were held out."""
-    neighbourhood: Neighbourhood | None = None
-    """Where the images of each class are; None without held-out images."""
 
 
 def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generator) -> Fitted:
@@ -79,7 +75,7 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
             fitted = run.by_validation()
         else:
             fitted = run.to_the_end(selection)
-    if isinstance(run.X, Rows):
+    if isinstance(run.task.X, Rows):
         del run
         give_back_memory()
     return fitted
@@ -119,20 +115,16 @@ def choose_selection(task: Task, recipe: Recipe) -> str:
     return "cross-validation" if enough else "support-loss"
 
 
-@dataclass(frozen=True)
-class _HeldOutImages:
-    """Held-out images whose logits are kept."""
-
-    X: Array
-    """All images; those held out are some of them."""
-    y: np.ndarray[Any, Any]
-    """The labels of all images."""
-    rows: np.ndarray[Any, Any]
-    nearness: np.ndarray[Any, Any]
-    lacking: np.ndarray[Any, Any] | float = 0.0
-    """What the probe without these images lacks; see `what_is_lacking`."""
-    weights: Array | None = None
-    """Weights of all images."""
+def scaled(task: Task, *, normalize: bool) -> Task:
+    """The task with embeddings of length 1, if wanted; a tall support is read block by block."""
+    X = task.X
+    if not isinstance(X, Rows) and X.shape[0] >= MANY * X.shape[1]:
+        X = Rows(X)
+    if not normalize:
+        return replace(task, X=X)
+    X_val = None if task.X_val is None else backend.unit_rows(task.X_val)
+    views = None if task.views is None else backend.unit_vectors(task.views)
+    return replace(task, X=unit_rows(X), X_val=X_val, views=views)
 
 
 class _FitRun:
@@ -142,17 +134,7 @@ class _FitRun:
         self, task: Task, recipe: Recipe, solver: Solver, normalize: bool, team: Team, rng: np.random.Generator
     ) -> None:
         self.recipe, self.solver, self.team = recipe, solver, team
-        X = task.X
-        if not isinstance(X, Rows) and X.shape[0] >= MANY * X.shape[1]:
-            X = Rows(X)
-        self.X = unit_rows(X) if normalize else X
-        self._X_val = task.X_val
-        if task.X_val is not None and normalize:
-            self._X_val = backend.unit_rows(task.X_val)
-        views = task.views
-        if views is not None and normalize:
-            views = backend.unit_vectors(views)
-        self.task = replace(task, X=self.X, views=views)
+        self.task = scaled(task, normalize=normalize)
         self._text = None if recipe.alpha == "none" else task.text
         self._seed = int(rng.integers(2**32))
         self._patience = PATIENCE if solver.long_steps else None
@@ -161,16 +143,16 @@ class _FitRun:
         """The iterate with the best accuracy on validation data, over all learning rates if there are several."""
         recipe, best = self.recipe, None
         support, metric = self._support()
-        X, y = self._changed(self._X_val, metric), self.task.y_val
+        X, y = self._changed(self.task.X_val, metric), self.task.y_val
         for rate in recipe.rates or (None,):
             solver = self.solver if rate is None else replace(self.solver, learning_rate=rate)  # type: ignore[call-arg]
             history = History.of(COLUMNS)
-            objective, point = self._begin(support, X)
+            objective, point = self._build(support)
             first = 0 if recipe.start_competes else min(1, solver.budget)
             keeper = BestOnValidation(objective, point, history, X, y, ties=recipe.ties, from_update=first)
             solver.run(objective, point, keeper)
             if best is None or keeper.hits > best[0]:
-                best = keeper.hits, self._finish(objective, keeper, history, "validation", metric, solver)
+                best = keeper.hits, self._collect(objective, keeper, history, "validation", metric, solver)
         assert best is not None
         return best[1]
 
@@ -199,83 +181,78 @@ class _FitRun:
             out, rest = left_out[fold], np.flatnonzero(folds != fold)
             kept, left = out[::every], np.bincount(y[rest], minlength=task.n_classes)
             rest, out = (backend.like(rows, task.y) for rows in (rest, out))
-            often = None if weights is None else weights[rest]
-            where = Neighbourhood.of(some_rows(self.X, rest), task.y[rest], task.n_classes, often)
-            near = backend.to_numpy(where.nearness(self.X[backend.like(kept, task.y), :]))
             support, metric = run._support(rest)
-            objective, point = run._begin(support)
-            seen, weight = run._changed(self.X[out, :], metric), None if relative is None else relative[out]
+            objective, point = run._build(support)
+            seen, weight = run._changed(task.X[out, :], metric), None if relative is None else relative[out]
             held = HeldOut(objective, seen, task.y[out], self._patience, weight, every, by_itself=single)
-            return held, point, (kept, what_is_lacking(counts, left)[y[kept]], near)
+            return held, point, (kept, what_is_lacking(counts, left)[y[kept]])
 
         record, asked = cross_validate(walked.tolist(), hold_out, self.solver, team)
-        rows, lacking, nearness = (np.concatenate(parts) for parts in zip(*asked, strict=True))
+        rows, lacking = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         # The best stopping time grows with the images per class, and a fold's complement has fewer of them.
         further = len(numbers) / (len(numbers) - 1)
-        if cost_of_evaluation(Support(self.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
+        if cost_of_evaluation(Support(task.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
             self.team = ALONE
-        images = _HeldOutImages(self.X, y, rows, nearness, lacking, relative)
-        return self._until(record, "cross-validation", images, further)
+        often = None if relative is None else backend.to_numpy(relative)[rows]
+        held_out = HeldOutAnswers.of(rows, y[rows], self._logits_at_best(record), lacking, often, folds)
+        return self._refit(record, "cross-validation", held_out, further)
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""
-        assert self._X_val is not None
+        X = self.task.X_val
+        assert X is not None
         support, metric = self._support()
-        objective, point = self._begin(support)
-        every = self._every(self._X_val.shape[0], single=True)
-        seen = self._changed(self._X_val, metric)
-        held = HeldOut(objective, seen, self.task.y_val, self._patience, every=every, by_itself=True)
+        objective, point = self._build(support)
+        every = self._every(X.shape[0], single=True)
+        held = HeldOut(
+            objective, self._changed(X, metric), self.task.y_val, self._patience, every=every, by_itself=True
+        )
         self.solver.run(objective, point, held)
         del objective, point
-        y, rows = backend.to_numpy(self.task.y_val), np.arange(self._X_val.shape[0])[::every]
-        nearness = backend.to_numpy(self._neighbourhood.nearness(self._X_val[rows, :]))
-        return self._until(held.record, "validation-loss", _HeldOutImages(self._X_val, y, rows, nearness))
+        y, rows, record = backend.to_numpy(self.task.y_val), np.arange(X.shape[0])[::every], held.record
+        held_out = HeldOutAnswers.of(rows, y[rows], self._logits_at_best(record), 0.0)
+        return self._refit(record, "validation-loss", held_out)
 
     def to_the_end(self, selection: str) -> Fitted:
         """Run to the end of the solver's budget, or ("support-loss") until the support has little left to teach."""
-        return self._last(History.of(COLUMNS), selection, enough=SMALL_LOSS if selection == "support-loss" else -1.0)
+        return self._run(History.of(COLUMNS), selection, enough=SMALL_LOSS if selection == "support-loss" else -1.0)
 
-    def _until(self, record: Record, selection: str, asked: "_HeldOutImages", more: float = 1.0) -> Fitted:
-        """Run on the whole support, `more` times as far as the held-out images say."""
-        judgement, history = judge(record), History.of(COLUMNS)
-        stop = judgement.stop
-        held_out, scale = self._answers(record.logits[stop].T, asked)
+    def _logits_at_best(self, record: Record) -> np.ndarray[Any, Any]:
+        """Logits of held-out images at the best iterate; those at the others are dropped."""
+        logits = record.logits[judge(record).stop].T
         record.logits.clear()
-        if isinstance(self.X, Rows):
+        if isinstance(self.task.X, Rows):
             give_back_memory()  # The last run needs it.
+        return logits
+
+    def _refit(
+        self, record: Record, selection: str, answers: tuple[HeldOutAnswers, float], more: float = 1.0
+    ) -> Fitted:
+        """Refit on all images for `more` x the best time of the held-out images."""
+        judgement, history = judge(record), History.of(COLUMNS)
+        stop, (held_out, scale) = judgement.stop, answers
         history.held_out_loss[:] = judgement.losses.tolist()
         history.held_out_accuracy[:] = record.hits.mean(axis=1).tolist()
         history.held_out_scale[:] = judgement.scales.tolist()
         history.held_out_scale[stop] = scale
         history.held_out_time[:] = record.times.tolist()
         self.solver, last = self.solver.until(more * float(record.times[stop])) or self.solver, round(more * stop)
-        fitted = self._last(history, selection, None if self.solver.long_steps else last, scale=scale)
-        return replace(fitted, held_out=held_out, neighbourhood=self._neighbourhood)
-
-    def _answers(self, logits: np.ndarray[Any, Any], asked: "_HeldOutImages") -> tuple[HeldOutAnswers, float]:
-        """Predictions for held-out images, and the factor of the classifier's logits."""
-        rows, y = asked.rows, asked.y[asked.rows]
-        weights = None if asked.weights is None else backend.to_numpy(asked.weights)[rows]
-        names = None if self._text is None else backend.to_numpy(asked.X[rows, :] @ self._text.T)
-        return HeldOutAnswers.of(rows, y, logits, asked.lacking, asked.nearness, names, weights)
-
-    @lazy
-    def _neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood.of(self.X, self.task.y, self.task.n_classes, self.task.weights)
+        fitted = self._run(history, selection, None if self.solver.long_steps else last, scale=scale)
+        return replace(fitted, held_out=held_out)
 
     def _every(self, images: int, single: bool) -> int:
-        """n, where every n-th held-out image keeps its logits; a `single` run keeps them at the best iterate only."""
+        """Stride at which held-out logits are stored, to bound memory; a `single` run stores its best only."""
         iterates = 8 if single else self.solver.evaluations + 1
         return every_nth(min(images, ENOUGH_IMAGES), self.task.n_classes, iterates)
 
-    def _last(
+    def _run(
         self, history: History, selection: str, stop: int | None = None, *, enough: float = -1.0, scale: float = 1.0
     ) -> Fitted:
         support, metric = self._support()
-        objective, point = self._begin(support)
+        objective, point = self._build(support)
         keeper = Last(point, history, stop, enough)
         self.solver.run(objective, point, keeper)
-        return self._finish(objective, keeper, history, selection, metric, self.solver, float(scale))
+        return self._collect(objective, keeper, history, selection, metric, self.solver, float(scale))
 
     def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
         """The images of `rows`, or all of them; and the change of coordinates made to them, if any."""
@@ -299,17 +276,11 @@ class _FitRun:
     def _changed(self, X: Array, metric: Metric | None) -> Array:
         return X if metric is None else metric.images(X, self.team)
 
-    def _begin(self, support: Support, watched: Array | None = None) -> tuple[Objective, Point]:
-        """The objective of `support` in the form that suits the solver, and the point to start from.
-
-        Where there are few `watched` images, the span form tracks their logits along with those of the support.
-        """
+    def _build(self, support: Support) -> tuple[Objective, Point]:
+        """The objective of `support` in the form that suits the solver, and the point to start from."""
         solver = self.solver
         form = form_on_weights(support) if solver.coordinates != "any" else best_form(support, solver.evaluations)
-        extra = {}
-        if form is SpanObjective and watched is not None and not worth_being_lazy(support, watched):
-            extra["tracked"] = watched
-        objective = form(support, team=self.team, **extra)
+        objective = form(support, team=self.team)
         return objective, objective.at(self._start(support))
 
     def _start(self, support: Support) -> Coefficients:
@@ -354,7 +325,7 @@ class _FitRun:
             )
         return alpha
 
-    def _finish(
+    def _collect(
         self,
         objective: Objective,
         keeper: Last | BestOnValidation,

@@ -11,15 +11,17 @@ expected of the classifier, and sets have the coverage that was asked for. The t
 where all classes lack the same part, confidence and accuracy are too low together. See docs/explanation/trust.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.special
 
+from .._core import backend
 from .._core.backend import Array
 from .._core.softmax import means_under_softmax, zero_of
-from .none_of_these import evidence
+from .._core.task import Task
+from .none_of_these import Neighbourhood, evidence
 
 GAIN = 0.085
 """c: the part of the gap that the logit of the own class gains if all classes have e times the examples."""
@@ -52,26 +54,49 @@ class HeldOutAnswers:
     """(M,) their class indices."""
     logits: np.ndarray[Any, Any]
     """(M, K), at the classifier's temperature."""
-    evidence: Array
-    """(M, 2 or 3) how much each looks like one of the classes; see `none_of_these`."""
+    folds: np.ndarray[Any, Any] | None = None
+    """(N,) the fold of each image of the support; None for validation images."""
 
     @classmethod
     def of(
         cls, rows: np.ndarray[Any, Any], y: np.ndarray[Any, Any], logits: np.ndarray[Any, Any], lacking: Any,
-        nearness: np.ndarray[Any, Any], names: np.ndarray[Any, Any] | None, weights: Any = None,
+        weights: Any = None, folds: np.ndarray[Any, Any] | None = None,
     ) -> "tuple[HeldOutAnswers, float]":  # fmt: skip
         """From the logits of probes that lack some of the images. Also the factor of the classifier's logits."""
         own, all_classes = np.broadcast_to(lacking, (len(y), 2)).T
         behind = BEHIND * (own - all_classes)
         scale = best_scale(raised(logits, y, behind), y, weights)
         logits = scale * raised(logits, y, behind + own)
-        return cls(rows, y, logits, evidence(logits, nearness, names)), scale
+        return cls(rows, y, logits, folds), scale
 
     @property
     def losses(self) -> np.ndarray[Any, Any]:
         """-ln p of the right class, (M,)."""
         own = self.logits[np.arange(len(self.y)), self.y]
         return np.asarray(scipy.special.logsumexp(self.logits, axis=1) - own)
+
+    def look(self, task: Task, text: Array | None) -> tuple[Array, Neighbourhood]:
+        """The `evidence` of these images for none-of-these, (M, 2 or 3), and where the images of each class are."""
+        task = replace(task, views=None)
+        where = _neighbourhood(task)
+        if self.folds is None:
+            images, rows = task.X_val, backend.like(self.rows, task.y)
+            near = backend.to_numpy(where.nearness(images[rows, :]))  # type: ignore[index]
+        else:
+            images, rows, fold = task.X, backend.like(self.rows, task.y), self.folds[self.rows]
+            near = np.concatenate([
+                backend.to_numpy(
+                    _neighbourhood(task.rows(np.flatnonzero(self.folds != number)))
+                    .nearness(images[backend.like(self.rows[fold == number], task.y), :])
+                )
+                for number in dict.fromkeys(fold.tolist())
+            ])  # fmt: skip
+        names = None if text is None else backend.to_numpy(images[rows, :] @ text.T)  # type: ignore[index]
+        return evidence(self.logits, near, names), where
+
+
+def _neighbourhood(task: Task) -> Neighbourhood:
+    return Neighbourhood.of(task.X, task.y, task.n_classes, task.weights)
 
 
 def what_is_lacking(counts: np.ndarray[Any, Any], left: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -79,7 +79,9 @@ def fit_many(
             left_out = pool.rows(validation)
             task = replace(task, X_val=left_out.X, y_val=left_out.y)
         probe: LPPlusPlus = clone(template)
-        probe._adopt(template)._fit_task(probe._weighed(task))
+        task = probe._weighed(task)
+        probe._adopt(template)._fit_task(task)
+        probe._look_around(task)
         return probe
 
     def fit_named(number: int) -> LPPlusPlus:

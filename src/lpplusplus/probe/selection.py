@@ -60,7 +60,7 @@ class BestOnValidation:
         from_update: int = 0,
     ) -> None:
         self.best, self.update, self.hits = point.copy(), 0, -1
-        self._objective, self._history, self._size = objective, history, y.shape[0]
+        self._history, self._size = history, y.shape[0]
         self._count = hit_counter(objective, X, y)
         self._margin = 0 if ties == "latest" else 1
         self._from = from_update
@@ -72,7 +72,7 @@ class BestOnValidation:
         )
         if iterate.update >= self._from and hits >= self.hits + self._margin:
             self.hits, self.update = hits, iterate.update
-            self._objective.keep(iterate.point, self.best)
+            self.best.assign(iterate.point)
         return False
 
 

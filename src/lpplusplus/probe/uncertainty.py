@@ -12,8 +12,13 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
+from .._core.task import Task
+from .fit import scaled
 from .held_out import HeldOutAnswers
 from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
+
+LOOKED_AT = ("held_out_evidence_", "class_means_", "class_counts_", "scatter_")
+"""Attributes that none-of-these needs."""
 
 
 class Uncertainty(FewShotClassifier):
@@ -129,15 +134,30 @@ class Uncertainty(FewShotClassifier):
             )
         return self._ready(X)
 
-    def _learn_uncertainty(self, held_out: HeldOutAnswers | None, where: Neighbourhood | None) -> None:
-        """Set the fitted attributes; without held-out images, to None."""
+    def _learn_uncertainty(self, held_out: HeldOutAnswers | None) -> None:
+        """Set what prediction sets need; what none-of-these needs is computed when it is asked for."""
         self.held_out_ = held_out
         for name in self.uncertainty_arrays:
-            setattr(self, name, None)
-        if held_out is not None and where is not None:
-            found = held_out.losses, held_out.evidence, where.means, where.counts, where.scatter
-            for name, value in zip(self.uncertainty_arrays, found, strict=True):
-                setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
+            self.__dict__.pop(name, None)
+            if held_out is None:
+                setattr(self, name, None)
+        if held_out is not None:
+            self.held_out_losses_ = backend.like(held_out.losses, self.coef_, dtype=self.coef_.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """What none-of-these needs, when it is first asked for."""
+        if name in LOOKED_AT and vars(self).get("held_out_") is not None and "task_" in vars(self):
+            self._look_around(self._weighed(self.task_.working()))
+            return vars(self)[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _look_around(self, task: Task) -> None:
+        if self.held_out_ is None:
+            return
+        seen, where = self.held_out_.look(scaled(task, normalize=self.normalize), self.text_)
+        values = seen, where.means, where.counts, where.scatter
+        for name, value in zip(LOOKED_AT, values, strict=True):
+            setattr(self, name, backend.like(value, self.coef_, dtype=self.coef_.dtype))
 
     def _check_uncertainty(self) -> None:
         """Raise if a file has some of the attributes but not all, or if no class has images."""

@@ -26,9 +26,9 @@ from .._core.softmax import softmax
 from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from .cross_validation import ENOUGH_IMAGES
-from .fit import Fitted, how_many_folds, train
+from .fit import Fitted, how_many_folds, scaled, train
 from .held_out import HeldOutAnswers, what_is_lacking
-from .none_of_these import Neighbourhood, evidence, familiarity, lowest_familiarity
+from .none_of_these import evidence, familiarity, lowest_familiarity
 from .objective import Coefficients
 from .recipes import Recipe
 from .selection import HELD_OUT_COLUMNS
@@ -45,7 +45,6 @@ class _Held(NamedTuple):
     rows: np.ndarray[Any, Any]
     lacking: np.ndarray[Any, Any]
     """See `what_is_lacking`."""
-    nearness: np.ndarray[Any, Any]
     without: np.ndarray[Any, Any]
     """Logits, without unlabelled images."""
     longer: np.ndarray[Any, Any]
@@ -70,29 +69,29 @@ def with_unlabelled(
 
 class _FromUnlabelled:
     def __init__(self, task: Task, first: Fitted, recipe: Recipe, normalize: bool) -> None:
-        X, U, X_val, views = task.X[:, :], task.unlabelled, task.X_val, task.views
-        if normalize:  # Here and not in `fit`: means of unit vectors are shorter and should stay so.
-            X, U = backend.unit_rows(X), backend.unit_rows(U)
-            X_val = None if X_val is None else backend.unit_rows(X_val)
-            views = None if views is None else backend.unit_vectors(views)
+        # Here and not in `fit`: means of unit vectors are shorter and should stay so.
+        task = scaled(task, normalize=normalize)
+        U = task.unlabelled
+        U = backend.unit_rows(U) if normalize else U
         text = None if recipe.alpha == "none" else task.text
-        self.task = replace(task, X=X, X_val=X_val, views=views, text=text, unlabelled=None)
+        self.task = replace(task, X=task.X[:, :], text=text, unlabelled=None)
         self.first, self.recipe = first, recipe
         history = first.history
         self.stop = int(np.argmin(history.held_out_loss))
         self.time, self.scale = history.held_out_time[self.stop], history.held_out_scale[self.stop]
         self.further = 1.0
+        self.assigned: np.ndarray[Any, Any] | None = None
         assert U is not None
         self.U = U[backend.like(np.flatnonzero(self._familiar(U)), task.y), :]
 
     def _familiar(self, U: Array) -> np.ndarray[Any, Any]:
         """Which images seem to be of one of the classes."""
-        first, members = self.first, backend.to_numpy(self.first.held_out.evidence)  # type: ignore[union-attr]
+        first, (members, where) = self.first, self.first.held_out.look(self.task, self.task.text)  # type: ignore[union-attr]
         lowest = lowest_familiarity(familiarity(members, members), STRANGERS)
         found = []
         for rows in self._chunks(U):
             names = None if self.task.text is None else rows @ self.task.text.T
-            near = first.neighbourhood.nearness(rows)  # type: ignore[union-attr]
+            near = where.nearness(rows)
             found.append(backend.to_numpy(familiarity(evidence(_logits(first, rows), near, names), members)) >= lowest)
         return np.concatenate(found)
 
@@ -103,7 +102,7 @@ class _FromUnlabelled:
     def folds(self, rng: np.random.Generator) -> list[_Held]:
         """Each fold of the support in turn, until enough images have been held out."""
         y = backend.to_numpy(self.task.y)
-        folds = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
+        folds = self.assigned = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
         present = np.unique(folds[folds >= 0])
         self.further = len(present) / (len(present) - 1)
         found: list[_Held] = []
@@ -126,9 +125,8 @@ class _FromUnlabelled:
         without = self._fit(task, self.time)
         guessed = self._fit(self._richer(task, without, self.scale, 1.0), 2 * self.time)
         longer = self._fit(task, 2 * self.time)
-        near = Neighbourhood.of(task.X, task.y, task.n_classes, task.weights).nearness(X)
         logits = (backend.to_numpy(_logits(fitted, X)) for fitted in (without, longer, guessed))
-        return _Held(rows, lacking, backend.to_numpy(near), *logits)
+        return _Held(rows, lacking, *logits)
 
     def _fit(self, task: Task, time: float) -> Fitted:
         """The flow on `task` up to `time`."""
@@ -161,19 +159,15 @@ class _FromUnlabelled:
 
     def decided(self, held: list[_Held]) -> tuple[Fitted, int]:
         """The better one, by what held-out images say."""
-        rows, lacking, nearness, without, longer, logits = (np.concatenate(parts) for parts in zip(*held, strict=True))
+        rows, lacking, without, longer, logits = (np.concatenate(parts) for parts in zip(*held, strict=True))
         task, first = self.task, self.first
         folded = first.selection == "cross-validation"
         y = backend.to_numpy(task.y if folded else task.y_val)
         weights = backend.to_numpy(task.weights)[rows] if folded and task.weights is not None else np.ones(len(rows))
         weights = weights / weights.mean()
-        images = task.X if folded else task.X_val
-        names = None
-        if task.text is not None:
-            names = backend.to_numpy(images[backend.like(rows, task.y), :] @ task.text.T)  # type: ignore[index]
 
         def answers(logits: np.ndarray[Any, Any]) -> tuple[HeldOutAnswers, float]:
-            return HeldOutAnswers.of(rows, y[rows], logits, lacking, nearness, names, weights)
+            return HeldOutAnswers.of(rows, y[rows], logits, lacking, weights, self.assigned)
 
         after, scale = answers(logits)
         losses = [answers(other)[0].losses for other in (without, longer)]
@@ -185,14 +179,13 @@ class _FromUnlabelled:
         further = self.further * (1 + float(share.mean()))
         fitted = self._fit(self._richer(task, first, 1.0, share), further * self.time)
         parts = fitted.weights.W, fitted.weights.alpha, fitted.weights.intercept
-        scaled = Coefficients(*(None if part is None else scale * part for part in parts))
+        larger = Coefficients(*(None if part is None else scale * part for part in parts))
         history = fitted.history
         history.columns |= {name: column for name, column in first.history.columns.items() if name in HELD_OUT_COLUMNS}
         history.held_out_scale[self.stop] = scale
         richer = replace(
-            fitted, weights=scaled, effective=scale * fitted.effective, selection=first.selection, held_out=after,
-            neighbourhood=first.neighbourhood,
-        )  # fmt: skip
+            fitted, weights=larger, effective=scale * fitted.effective, selection=first.selection, held_out=after
+        )
         return richer, int(self.U.shape[0])
 
 

@@ -106,26 +106,13 @@ class Objective(ABC):
             self._note_travel(intercept)
 
     def _descend_w(self, point: Point, gradient: Array, length: float) -> None:
-        measure = self.distance_bound is not None
-        if self.team.size == 1 and not measure:
-            if length != 1:
-                gradient *= length
-            point.v -= gradient
-            return
-
-        def work(worker: int) -> Array:
-            steps, targets = (self._blocks(array, worker) for array in (gradient, point.v))
-            for step, target in zip(steps, targets, strict=True):
-                if length != 1:
-                    step *= length
-                target -= step
-            return self._squared_length_(*steps) if measure else None
-
-        squares = self.team.map(work)
-        if measure:
+        if length != 1:
+            gradient *= length
+        point.v -= gradient
+        if self.distance_bound is not None:
+            squares = self._squared_length_(gradient)
             xp = backend.namespace(gradient)
-            total = sum(squares)
-            self._note_travel(xp.sqrt(xp.maximum(total, 0 * total)))
+            self._note_travel(xp.sqrt(xp.maximum(squares, 0 * squares)))
 
     def jump(self, point: Point, to: Point) -> None:
         """Move `point` anywhere, in place."""
@@ -142,15 +129,6 @@ class Objective(ABC):
         point.assign(to)
         if self.distance_bound is not None:
             self.distance_bound.forget_bound()
-
-    def keep(self, source: Point, target: Point) -> None:
-        """Copy to `target` what `weights` needs of `source`."""
-
-        def work(worker: int) -> None:
-            self._blocks(target.v, worker)[0][...] = self._blocks(source.v, worker)[0]
-
-        self.team.map(work)
-        target.alpha, target.intercept = source.alpha, source.intercept
 
     def start_distance_bound(self) -> Array:
         """Measure from now on how far each class's weights travel; the returned `DistanceBound.reading` is updated."""
@@ -169,12 +147,8 @@ class Objective(ABC):
             self.distance_bound.advance(step)
 
     @abstractmethod
-    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
-        """A worker's rows of an array of coordinates, one block for each kind. `weights` needs the first block only."""
-
-    @abstractmethod
-    def _squared_length_(self, *blocks: Array) -> Array:
-        """The part of these rows in a step's squared length, per class, (K,); the rows may be overwritten."""
+    def _squared_length_(self, step: Array) -> Array:
+        """A step's squared length, per class, (K,); the step may be overwritten."""
 
     def _freeze(self, *gradients: Array | None) -> None:
         """Zero the columns of classes without examples."""

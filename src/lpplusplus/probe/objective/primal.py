@@ -204,11 +204,7 @@ class PrimalObjective(Objective):
         text = self._text
         return {(a, b): self.team.matmul(self.support.F[a:b, :], text) for a, b in self._chunks}
 
-    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
-        return (v[self.team.share(v.shape[0], worker)],)
-
-    def _squared_length_(self, *blocks: Array) -> Array:
-        (step,) = blocks
+    def _squared_length_(self, step: Array) -> Array:
         return backend.column_dots_(step, step)
 
     def _add_text(self, v: Array, alpha: Array) -> None:

@@ -3,8 +3,7 @@
 Every gradient of W is a combination of support images, so W = W⁰ + CᵀF/N with an (N, K) matrix C of coefficients, and
 the logits of the support follow from the Gram matrix: F Wᵀ = F W⁰ᵀ + (F Fᵀ/N) C. Coordinates are C and the logits
 stacked, (2N, K); those of the gradient are R and (F Fᵀ/N) R. An evaluation takes one N x N x K product, whatever D is,
-and the iterates are those of `primal` up to rounding. Logits of further images can be tracked in the same way: they are
-more rows of the coordinates. With a metric, F Fᵀ becomes F B⁻¹Fᵀ, and W = W⁰ + CᵀF B⁻¹/N.
+and the iterates are those of `primal` up to rounding. With a metric, F Fᵀ becomes F B⁻¹Fᵀ, and W = W⁰ + CᵀF B⁻¹/N.
 """
 
 from ..._core import backend
@@ -21,23 +20,16 @@ from .support import Support
 class SpanObjective(Objective):
     """L in the span of the support; see `Objective`."""
 
-    def __init__(
-        self, support: Support, *, team: Team = ALONE, freeze: bool = True, tracked: Array | None = None
-    ) -> None:
+    def __init__(self, support: Support, *, team: Team = ALONE, freeze: bool = True) -> None:
         super().__init__(support, team=team, freeze=freeze)
-        F, self._y, self._roots = support.F[:, :], support.y, support.roots
-        self._tracked, self._rows = tracked, F  # Images whose logits are coordinates, the support first.
-        self._F = self._seen(F)
+        self._rows, self._y, self._roots = support.F[:, :], support.y, support.roots
+        self._F = self._seen(self._rows)
         self._gram = products(self._F, self._F)
-        if tracked is not None:
-            xp = backend.namespace(tracked)
-            self._rows = xp.concat([F, tracked])
-            self._gram = xp.concat([self._gram, products(self._seen(tracked), self._F)])
         self._gram /= support.total
         self._scores = None if support.text is None else team.matmul(self._rows, support.text.T)
         shares = (team.share(support.size, worker) for worker in range(team.size))
         self._own = [own_entries(self._y[share], support.n_classes) for share in shares]
-        self._gradient = backend.empty(F, (support.size + self._rows.shape[0], support.n_classes))
+        self._gradient = backend.empty(self._rows, (2 * support.size, support.n_classes))
         self._start: Array | None = None
 
     def at(self, weights: Coefficients) -> Point:
@@ -52,7 +44,7 @@ class SpanObjective(Objective):
 
     def weights(self, point: Point) -> Coefficients:
         n = self.support.size
-        way, metric = self.team.matmul(self._rows[:n, :].T, point.v[:n, :]) / self.support.total, self.support.metric
+        way, metric = self.team.matmul(self._rows.T, point.v[:n, :]) / self.support.total, self.support.metric
         way = way if metric is None else metric.steps(way, self.team)
         return Coefficients(self._start + way.T, point.alpha, point.intercept)
 
@@ -61,28 +53,22 @@ class SpanObjective(Objective):
         return (X, None) if self.support.metric is None else self.support.metric.seen(X, self.team)
 
     def watch(self, X: Array) -> Watch:
-        if X is self._tracked:
-            return TrackedWatch(X, 2 * self.support.size)
         assert self._start is not None
         return SpanWatch(X, products(self._seen(X), self._F), self._start, self.support, self.team)
 
     @lazy
     def spectrum(self) -> Spectrum:
-        n = self.support.size
-        return leading_eigenpairs(lambda x: self._gram[:n, :] @ x, self._gram, n)
+        return leading_eigenpairs(lambda x: self._gram @ x, self._gram, self.support.size)
 
     def damp(self, gradient: Array, strength: Array) -> None:
         # The vectors are eigenvectors of the Gram matrix, so the same division holds for C and for (F Fᵀ/N) C.
         n = self.support.size
         self.spectrum.damp_(gradient[:n, :], strength)
-        self.spectrum.damp_(gradient[n : 2 * n, :], strength)
-        if self._tracked is not None:
-            gradient[2 * n :, :] = self._gram[n:, :] @ gradient[:n, :]
+        self.spectrum.damp_(gradient[n:, :], strength)
 
     def _energy(self) -> Array:
         assert self._scores is not None
-        n = self.support.size
-        return backend.column_dots(self._scores[:n, :], self._scores[:n, :]) / self.support.total
+        return backend.column_dots(self._scores, self._scores) / self.support.total
 
     def evaluate(
         self, point: Point, *, w: bool = False, alpha: bool = False, kappa: bool = False, factor: float = 1.0
@@ -93,7 +79,7 @@ class SpanObjective(Objective):
 
         def soften(worker: int) -> tuple[float, float, Array, Array]:
             part = self.team.share(n, worker)
-            z, r = point.v[n : 2 * n, :][part], residuals[part]
+            z, r = point.v[n:, :][part], residuals[part]
             roots = None
             if self._roots is not None:
                 roots = self._roots[part]
@@ -103,11 +89,11 @@ class SpanObjective(Objective):
             size = backend.largest(z) if bound is None else bound
             loss = residual(z, self._own[worker], r, factor, size, roots)
             bent = sum_of_kappa(r if factor == 1 else r / factor, roots) if kappa else 0
-            along_text = backend.column_dots(r, self._scores[:n, :][part]) if alpha else 0  # type: ignore[index]
+            along_text = backend.column_dots(r, self._scores[part]) if alpha else 0  # type: ignore[index]
             return loss, size, bent, along_text
 
         def project(worker: int) -> None:
-            part = self.team.share(products.shape[0], worker)
+            part = self.team.share(n, worker)
             xp.matmul(self._gram[part], residuals, out=products[part])
 
         losses, sizes, bent, along_text = zip(*self.team.map(soften), strict=True)
@@ -125,36 +111,13 @@ class SpanObjective(Objective):
                 bias_gradient = bias / total
         return Evaluation(sum(losses) / total, self._gradient if w else None, text_gradient, bias_gradient, kappas)
 
-    def _blocks(self, v: Array, worker: int) -> tuple[Array, ...]:
-        n, share = self.support.size, self.team.share
-        return v[:n, :][share(n, worker)], v[n:, :][share(v.shape[0] - n, worker)]
-
-    def _squared_length_(self, *blocks: Array) -> Array:
-        assert self._tracked is None  # Nothing uses the bound on distances and tracks images at once.
-        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c is `products`.
-        coefficients, products = blocks
-        return backend.column_dots_(coefficients, products) / self.support.total
+    def _squared_length_(self, step: Array) -> Array:
+        # ‖Fᵀc/N‖² = cᵀ(F Fᵀ/N)c / N, and (F Fᵀ/N)c are the lower rows.
+        n = self.support.size
+        return backend.column_dots_(step[:n, :], step[n:, :]) / self.support.total
 
     def _add_text(self, v: Array, alpha: Array) -> None:
-        logits = v[self.support.size :, :]
-
-        def work(worker: int) -> None:
-            part = self.team.share(logits.shape[0], worker)
-            logits[part] += self._scores[part] * alpha  # type: ignore[index]
-
-        self.team.map(work)
-
-
-class TrackedWatch(Watch):
-    """Images whose logits are among the coordinates, from row `first` on."""
-
-    def __init__(self, X: Array, first: int) -> None:
-        super().__init__(X)
-        self._first = first
-
-    def logits(self, point: Point, rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
-        z = point.v[self._first :, :][rows]
-        return backend.copy(z) if point.intercept is None else z + point.intercept
+        v[self.support.size :, :] += self._scores * alpha
 
 
 class SpanWatch(Watch):

@@ -1,5 +1,7 @@
 """Probabilities, prediction sets and none-of-these, against MAPIE, by hand, and on tasks where the truth is known."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.special
@@ -8,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import lpplusplus
 from helpers import shared_data
-from lpplusplus import LPPlusPlus
+from lpplusplus import LPPlusPlus, fit_many
 from lpplusplus.probe import held_out
 from lpplusplus.probe.none_of_these import Neighbourhood, familiarity
 from lpplusplus.probe.uncertainty import largest_loss
@@ -146,7 +148,7 @@ def test_a_file_keeps_the_doubts(tmp_path, task, probe):
 def test_without_names_the_other_witnesses_speak(task):
     (F, y), (X, _), _ = task
     probe = LPPlusPlus().fit(F, y)
-    assert probe.held_out_.evidence.shape == (48, 2)
+    assert probe.held_out_evidence_.shape == (48, 2)
     assert probe.none_of_these(X).mean() < 0.2
     assert probe.none_of_these(small_task(12, 20, 32, seed=9)[0]).mean() > 3 * probe.none_of_these(X).mean()
 
@@ -241,3 +243,28 @@ def test_other_names(tmp_path, task, probe):
         lpplusplus.load(tmp_path / "bare.lpp").none_of_these(X, other_text=other)
     with pytest.raises(ValueError, match="has no names"):
         LPPlusPlus().fit(F, y).none_of_these(X, other_text=other)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"class_weight": "balanced"}, {"normalize": False}, {"alpha": "none"}], ids=str
+)
+def test_neighbourhoods_are_made_when_they_are_asked_for(task, options, monkeypatch, tmp_path):
+    (F, y), (X, labels), T = task
+    made = []
+    original = Neighbourhood.of
+    monkeypatch.setattr(Neighbourhood, "of", lambda *given: made.append(given) or original(*given))
+    probe = LPPlusPlus(**options).fit(F, y, text=T)
+    probe.predict_proba(X)
+    probe.predict_set(X)
+    assert not made
+    copied = pickle.loads(pickle.dumps(probe))
+    at_once = fit_many(F, y, [np.arange(len(y))], text=T, estimator=LPPlusPlus(**options))[0]
+    probe.save(tmp_path / "a.lpp", support=False)
+    others = (copied, at_once, lpplusplus.load(tmp_path / "a.lpp"))
+    assert "class_means_" in vars(probe)
+    for other in others:
+        assert np.allclose(other.familiarity(X), probe.familiarity(X), rtol=1e-9)
+    held = LPPlusPlus(**options).fit(F, y, text=T, X_val=X, y_val=labels)
+    assert held.familiarity(X).shape == (len(X),)
+    with pytest.raises(AttributeError, match="no attribute 'class_means_'"):
+        _ = LPPlusPlus().class_means_
