@@ -245,23 +245,22 @@ def misplaced_names(data: TrainingData, text: NDArray[np.float32]) -> dict[str, 
     The best order for one half of the images has to recognise far more of the other half than the given one does. For
     names that mean nothing no order does.
     """
-    classes, y = np.unique(data.task.y, return_inverse=True)  # Those that have images.
-    halves = folds_of(data.support, 2, np.arange(len(data.support)))
-    cosines = unit_rows(data.support.rows) @ unit_rows(text)[classes].T
-    if len(classes) < FEWEST_IN_ORDER or not can_be_held_out(y):
+    present, y = np.unique(data.task.y, return_inverse=True)
+    if len(present) < FEWEST_IN_ORDER or not can_be_held_out(y):
         return {}
+    halves = folds_of(data.support, 2, np.arange(len(data.support)))
+    cosines = unit_rows(data.support.rows) @ unit_rows(text).T
     gains, orders = [], []
     for part in range(2):
         learn, ask = halves != part, halves == part
-        fit = np.stack([cosines[learn & (y == k)].mean(axis=0) for k in range(len(classes))])
+        fit = np.stack([cosines[learn & (y == k)].mean(axis=0) for k in range(len(present))])
         fit = fit - fit.mean(axis=0)
         order = linear_sum_assignment(fit - fit.mean(axis=1, keepdims=True), maximize=True)[1]
-        given, best = (
-            float((cosines[ask][:, names].argmax(axis=1) == y[ask]).mean()) for names in (slice(None), order)
-        )
+        given, best = (float((cosines[ask][:, names].argmax(axis=1) == y[ask]).mean()) for names in (present, order))
         gains.append(best - given)
         orders.append(order)
-    if np.mean(gains) < CLEARLY_BETTER + 1 / len(classes):
+    if np.mean(gains) < CLEARLY_BETTER + 1 / len(present):
         return {}
-    label = data.present
-    return {label[k]: label[other] for k, other in enumerate(orders[0].tolist()) if k != other == orders[1][k]}
+    both = zip(present.tolist(), *(order.tolist() for order in orders), strict=True)
+    label = data.support.classes
+    return {label[k]: label[first] for k, first, second in both if k != first == second}
