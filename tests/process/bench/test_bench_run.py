@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -169,28 +168,6 @@ def test_workers_end_with_the_process_that_started_them(root, tmp_path, how, row
         left.kill()
     assert not alive
     process.communicate(timeout=300)  # Nobody holds its pipes.
-
-
-def test_killed_at_random_moments_it_ends_the_same(root, finished, tmp_path):
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        process = lpp(root, tmp_path)
-        time.sleep(rng.uniform(2, 6))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-    process = lpp(root, tmp_path)
-    # Claims of the killed are taken over when they are stale; until then their cells are left to them.
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    results = Results(tmp_path)
-    if len(results.rows()) < 48:
-        import sqlite3
-
-        with closing(sqlite3.connect(results.path)) as database, database:
-            database.execute("UPDATE claims SET seen = 0")
-        process = lpp(root, tmp_path)
-        process.communicate(timeout=300)
-    assert outcomes(results) == outcomes(finished[0])
 
 
 def test_results_of_other_code_are_kept_and_told(root, finished, tmp_path, monkeypatch, capsys):

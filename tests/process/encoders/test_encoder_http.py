@@ -9,7 +9,6 @@ import pickle
 import shutil
 import ssl
 import subprocess
-import threading
 import time
 
 import numpy as np
@@ -163,23 +162,13 @@ def test_client_errors_are_not_tried_again(service, encoder):
         encoder.encode_texts(["a"])
 
 
-def test_a_silent_service_is_not_waited_for(service):
-    encoder = HttpEncoder(service.address, first_wait=0.01, timeout=0.2, attempts=2)
-    left = threading.Event()
-    service.always = lambda handler, asked: (left.wait() and handler.close_connection) or True
-    with pytest.raises(EncoderError, match=r"does not answer \(.*timed out"):
-        encoder.encode_texts(["a"])
-    left.set()
-
-
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # httpx2 leaves a socket of half-made TLS to Python.
-@pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("behaviour", HANGS.values(), ids=HANGS)
-def test_a_request_ends_whatever_the_server_does(monkeypatch, behaviour, scheme):
-    """The server goes on for ever, so that a client which waits for it hangs."""
+def test_a_request_over_tls_ends_whatever_the_server_does(monkeypatch, behaviour):
+    """The server goes on for ever; reliability/services.py does so without TLS."""
     monkeypatch.delenv("LPP_API_KEY", raising=False)
     with raw_server(behaviour) as address, pytest.raises(EncoderError):
-        HttpEncoder(f"{scheme}://{address}", timeout=10, total=0.5, first_wait=0.1)
+        HttpEncoder(f"https://{address}", timeout=10, total=0.5, first_wait=0.1)
     gc.collect()
 
 
@@ -212,13 +201,6 @@ def test_nobody_there():
         HttpEncoder("http://127.0.0.1:9/v1", attempts=2, first_wait=0.01)
 
 
-def test_an_answer_without_end_is_cut_off(service):
-    encoder = HttpEncoder(service.address, response_limit=5000)
-    service.always = error(200, b" " * 100_000)
-    with pytest.raises(EncoderError, match="more than 5000 bytes"):
-        encoder.encode_texts(["a"])
-
-
 def rows(change):
     def alter(answer):
         change(answer["data"])
@@ -232,19 +214,13 @@ def rows(change):
     [
         (rows(lambda data: data.pop()), "1 embeddings for 2 inputs"),
         (rows(lambda data: data[0].update(index=0)), "indices"),
-        (rows(lambda data: data[0].pop("index")), "indices"),
         (rows(lambda data: data[0]["embedding"].pop()), r"embeddings of \[15, 16\] dimensions"),
         (rows(lambda data: [row["embedding"].append(0) for row in data]), r"\[17\] dimensions instead of 16"),
-        (rows(lambda data: data[0]["embedding"].__setitem__(3, float("nan"))), "not finite"),
-        (rows(lambda data: data[0]["embedding"].__setitem__(3, 1e300)), "not finite"),
         (rows(lambda data: data[0]["embedding"].__setitem__(3, 10**400)), "not finite"),
         (rows(lambda data: data[0]["embedding"].__setitem__(3, "1")), "not a list of numbers"),
-        (rows(lambda data: data[0].update(embedding="AAAA")), "not a list of numbers"),
         (rows(lambda data: data[0].pop("embedding")), 'expected {"data"'),
         (lambda answer: {"error": "?"}, 'expected {"data"'),
-        (lambda answer: [1], 'expected {"data"'),
         (lambda answer: b"<html>", "not JSON: '<html>'"),
-        (lambda answer: b"[" * 100_000, "not JSON"),
     ],
 )
 def test_wrong_answers_are_refused(service, encoder, alter, message):
@@ -315,18 +291,6 @@ def test_a_service_must_prove_who_it_is(service, tmp_path, monkeypatch):
     finally:
         http_post._certificates.cache_clear()
     assert service.requests[0]["headers"]["Authorization"] == "Bearer secret-123"
-
-
-def test_redirects_are_not_followed(service, monkeypatch):
-    monkeypatch.setenv("LPP_API_KEY", "secret-123")
-    encoder = open_encoder(service.address)
-    service.requests.clear()
-    for status in (301, 302, 303, 307, 308):
-        service.always = error(status, Location=f"http://localhost:{service.server_address[1]}/elsewhere")
-        with pytest.raises(EncoderError, match=r"redirects to http://localhost:\d+/elsewhere"):
-            encoder.encode_texts(["a"])
-    assert {request["path"] for request in service.requests} == {"/v1/embeddings"}
-    assert len(service.requests) == 5
 
 
 def test_fingerprint_tells_services_apart_but_not_their_last_digits(service):

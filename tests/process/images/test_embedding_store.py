@@ -1,12 +1,9 @@
 """Embedding into a store: nothing is computed twice, and nothing is lost to a wrong list, an interruption or a kill."""
 
 import os
-import random
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -246,22 +243,6 @@ def start(*arguments):
     roots = [str(HERE), str(Path(lpplusplus.__file__).parents[1])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def test_killed_at_random_moments_and_resumed(tmp_path):
-    photos = make_folder(tmp_path / "photos", {"a": 50, "b": 50})
-    embed(from_folder(photos), ToyEncoder(), store=tmp_path / "clean")
-    store, moments = tmp_path / "store", random.Random(0)
-    slow = SCRIPT.replace("delay=0.01", "delay=0.3")  # So slow that no run ends before its kill.
-    for _ in range(6):
-        with start("-c", slow, str(photos), str(store)) as process:
-            process.stdout.readline()
-            time.sleep(moments.uniform(0.0, 0.9))
-            process.send_signal(signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL
-    with start("-c", SCRIPT, str(photos), str(store)) as process:
-        assert process.wait() == 0
-    assert contents(store) == contents(tmp_path / "clean")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

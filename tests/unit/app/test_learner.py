@@ -238,16 +238,6 @@ def test_none_of_these(project):
         assert ask(learner, chess).none is True
 
 
-def test_answers_are_those_of_the_snapshot(project):
-    fill(project.root, unsorted=0)
-    with Learner(project) as learner:
-        now = settled(learner)
-        rows = learner.embeddings(now.listing.classes["red square"]).rows[:1]
-    reply = answered(now, rows)
-    assert reply.answers[0][0] == "red square"
-    assert reply.nearest[0] == "red square/0.png"
-
-
 def test_an_unsorted_copy_of_a_labelled_photo_comes_last_and_does_come(project):
     fill(project.root, per_class=2, unsorted=1)
     copy = project.root / "unsorted" / "a copy.png"

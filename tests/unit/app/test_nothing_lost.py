@@ -230,24 +230,6 @@ def test_half_a_line_is_taken_back(root, monkeypatch):
     assert again(root) == ["cat/0.png", "cat/1.png", "dog/0.png"]
 
 
-@pytest.mark.parametrize("at", range(1, 12))
-@pytest.mark.parametrize("for_ever", [False, True])
-def test_an_upload_to_a_full_disk_is_whole_or_not_there(root, monkeypatch, at, for_ever):
-    with Project(root) as project:
-        files = [("a.png", project.incoming()), ("b.png", project.incoming())]
-        for number, (_, path) in enumerate(files):
-            path.write_bytes(png((0, 9, number)))
-        with monkeypatch.context() as patch:
-            Failing(patch, at, for_ever=for_ever)
-            try:
-                added = project.add("cat", files)
-            except (OSError, ProjectError):
-                added = []
-        there = sorted(project.listing().where())
-        assert there == sorted(["cat/0.png", "cat/1.png", "dog/0.png", *added])
-    assert again(root) == there
-
-
 def test_settings_that_cannot_be_kept_do_not_change(root, monkeypatch):
     with Project(root) as project:
         with monkeypatch.context() as patch:

@@ -79,65 +79,6 @@ def test_every_change_and_its_way_back(project):
     assert project.undoable.about == {"what": "remove_class", "name": "troglodyte"}
 
 
-def test_undo_reaches_behind_the_last_start(project):
-    before = content(project.root)
-    project.move(["robin/1.png"], "wren")
-    project.add_class("owl")
-    project.close()
-    with Project(project.root) as again:
-        again.undo()
-        again.undo()
-        assert content(again.root) == before
-
-
-@pytest.mark.parametrize("step", ["do", "undo", "redo"])
-@pytest.mark.parametrize("moves", [0, 1, 2, 3])
-def test_a_kill_between_two_moves_is_made_good(project, monkeypatch, step, moves):
-    """The journal says what was meant; opening the project again finishes it."""
-    photos, before = ["robin/1.png", "robin/2.png", "unsorted/a.png"], content(project.root)
-    done, rename = [], os.rename
-    if step != "do":
-        project.move(photos, "wren")
-        after = content(project.root)
-    if step == "redo":
-        project.undo()
-
-    def killed(source, target):
-        if len(done) == moves:
-            raise KeyboardInterrupt
-        done.append(source)
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", killed)
-    if moves < 3:
-        with pytest.raises(KeyboardInterrupt):
-            {"do": lambda: project.move(photos, "wren"), "undo": project.undo, "redo": project.redo}[step]()
-    else:
-        {"do": lambda: project.move(photos, "wren"), "undo": project.undo, "redo": project.redo}[step]()
-    monkeypatch.undo()
-    project.close()
-    with Project(project.root) as again:
-        assert content(again.root) == (before if step == "undo" else content(again.root))
-        if step == "do":
-            assert len(again.photos("wren")) == 4
-            again.undo()
-            assert content(again.root) == before
-        elif step == "redo":
-            assert content(again.root) == after
-
-
-def test_a_line_that_was_cut_off_never_happened(project):
-    project.add_class("owl")
-    before = content(project.root)
-    with open(project.hidden / "journal.jsonl", "ab") as file:
-        file.write(b'{"change": 2, "about": {}, "moves": [["robin/1.png", "wr')
-    project.close()
-    with Project(project.root) as again:
-        assert content(again.root) == before
-        again.undo()
-        assert "owl" not in again.classes()
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -325,15 +325,6 @@ def test_a_pipe_that_takes_the_place_of_an_image_is_not_waited_for(tmp_path, mon
         read_bytes(pipe)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission(tmp_path):
-    path = tmp_path / "cat.jpg"
-    path.write_bytes(FILES["PNG"])
-    path.chmod(0)
-    with pytest.raises(ImageError, match="permission denied"):
-        open_image(path)
-
-
 def test_permission_denied_by_the_system(tmp_path, monkeypatch):
     """The same for root, whom the file system does not stop."""
     path = tmp_path / "cat.jpg"

@@ -450,19 +450,6 @@ def test_the_method_given_is_not_touched(photos):
     assert not hasattr(method, "classes_")
 
 
-def test_odd_names_are_only_names(tmp_path):
-    labels = ["{0.__class__}", "[red]x", "../x", "%s", "a\\b"]
-    items = [toy_image(seed) for seed in range(10)]
-    clf = ImageClassifier(ToyEncoder()).fit(items, labels * 2)
-    assert sorted(clf.classes_.tolist()) == sorted(labels)
-    clf.save(tmp_path / "odd.lpp")
-    assert sorted(ImageClassifier.load(tmp_path / "odd.lpp").names_) == sorted(
-        label.replace("_", " ") for label in labels
-    )
-    with pytest.raises(SourceError, match="'great tit' and 'great_tit' are both called 'great tit'"):
-        ImageClassifier(ToyEncoder()).fit(items, ["great tit", "great_tit"] * 5)
-
-
 def test_the_embedded_encoder_tells_colours():
     """The real model from end to end, on squares of one colour."""
     shades = {
