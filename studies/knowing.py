@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from lpplusplus import LPPlusPlus, ZeroShot
+from lpplusplus.bench.report.statistics import mean_and_error
 from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.hold_out import Study
@@ -88,7 +89,7 @@ def mislabels(name: str, task: tuple[Any, Any, Any], seeds: range, shots: int = 
         for how in ("self_confidence", "normalized_margin"):
             score = get_label_quality_scores(given, held.probabilities, method=how)
             theirs.append(np.isin(np.argsort(score, kind="stable")[: len(flipped)], flipped).mean())
-    told = [f"ours {np.mean(ours):.3f} ± {np.std(ours) / np.sqrt(len(ours)):.3f}"]
+    told = ["ours {:.3f} ± {:.3f}".format(*mean_and_error(ours))]
     for i, how in enumerate(("self-confidence", "normalized margin")):
         told.append(f"cleanlab {how} {np.mean(theirs[i::2]):.3f}" if theirs else "")
     print(f"{name}, {shots} shots, {len(ours)} draws:", ", ".join(filter(None, told)), flush=True)
@@ -197,8 +198,7 @@ def suggest_figure(rows: list[dict[str, Any]], path: Path) -> None:
         some = [row for row in rows if row["data"] == name]
         for kind, colour in (("random", "grey"), ("suggested", "tab:blue")):
             curves = 100 * np.array([row[kind] for row in some])
-            labels, mean = np.arange(1, curves.shape[1] + 1), curves.mean(axis=0)
-            error = curves.std(axis=0, ddof=1 if len(some) > 1 else 0) / np.sqrt(len(some))
+            labels, (mean, error) = np.arange(1, curves.shape[1] + 1), mean_and_error(curves)
             axis.plot(labels, mean, color=colour, label=kind)
             axis.fill_between(labels, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0)
         axis.axhline(95 * np.mean([row["top"] for row in some]), color="black", linewidth=0.7, linestyle=":")

@@ -18,12 +18,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lpplusplus._core.files import atomic_write
-from lpplusplus.bench.report.paired import Difference, difference
-from lpplusplus.bench.report.statistics import Score, plan_name, summarise
+from lpplusplus.bench.report.statistics import Difference, difference, mean_and_error, summarise
 from lpplusplus.bench.results import Results
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "flow.md"
@@ -51,28 +51,25 @@ class Table:
 
     def __init__(self, folders: Iterable[Path]) -> None:
         rows = [row for folder in folders for row in Results(folder, create=False).rows()]
-        self._scores = {(*place(one), plan_name(one.method), one.shots): one for one in summarise(rows) if one.seeds}
+        self._accuracies = {
+            (one.dataset, one.encoder, one.name, one.shots): one.accuracies
+            for one in summarise(rows).itertuples() if one.draws
+        }  # fmt: skip
 
-    def scores(self, places: Sequence[Place], method: str, shots: Sequence[int]) -> list[Score]:
-        """All of them, or none if one is missing."""
-        found = [self._scores.get((*where, method, count)) for where in places for count in shots]
-        return [one for one in found if one is not None] if None not in found else []
+    def accuracies(self, places: Sequence[Place], method: str, shots: Sequence[int]) -> list[Any]:
+        """Accuracies by draw of each place and number of shots, or none if one is missing."""
+        found = [self._accuracies.get((*where, method, count)) for where in places for count in shots]
+        return [] if any(one is None for one in found) else found
 
     def gap(self, places: Sequence[Place], shots: Sequence[int], one: str, other: str) -> Difference | None:
         """Of the mean over these places and shots, draw by draw."""
-        return difference(self.scores(places, one, shots), self.scores(places, other, shots))
+        return difference(self.accuracies(places, one, shots), self.accuracies(places, other, shots))
 
     def level(self, where: Place, shots: int) -> Difference | None:
         """The default's accuracy and its standard error."""
-        for one in self.scores([where], DEFAULT, [shots]):
-            error = np.std(one.accuracies, ddof=1) / len(one.seeds) ** 0.5 if len(one.seeds) > 1 else None
-            return Difference(float(np.mean(one.accuracies)), error, len(one.seeds))
+        for one in self.accuracies([where], DEFAULT, [shots]):
+            return Difference(*mean_and_error(one), len(one))
         return None
-
-
-def place(one: Score) -> Place:
-    """Data set and encoder."""
-    return one.dataset, one.encoder
 
 
 def verdict(found: Sequence[tuple[Difference | None, float]]) -> str:
@@ -82,7 +79,7 @@ def verdict(found: Sequence[tuple[Difference | None, float]]) -> str:
     missed = [(gap, limit) for gap, limit in found if gap is not None and gap.mean < limit]
     if not missed:
         return "yes"
-    noise = all(gap.mean + (gap.error or 0.0) >= limit for gap, limit in missed)
+    noise = all(gap.mean + np.nan_to_num(gap.error) >= limit for gap, limit in missed)
     return "no, within noise" if noise else "**no**"
 
 
@@ -90,9 +87,9 @@ def shown(gaps: Sequence[Difference | None], *, signed: bool = True) -> str:
     """Figures one after the other, with two digits, and of how many draws they are."""
     parts = []
     for gap in gaps:
-        error = "" if gap is None or gap.error is None else f" ± {gap.error:.2f}"
+        error = "" if gap is None or np.isnan(gap.error) else f" ± {gap.error:.2f}"
         parts.append("–" if gap is None else f"{gap.mean:{'+' if signed else ''}.2f}{error}".replace("-", "−"))
-    draws = sorted({gap.tasks for gap in gaps if gap is not None})
+    draws = sorted({gap.draws for gap in gaps if gap is not None})
     return ", ".join(parts) + (f"; {'–'.join(map(str, draws[:: max(1, len(draws) - 1)]))} draws" if draws else "")
 
 
@@ -108,9 +105,9 @@ def lines(table: Table) -> Iterator[Line]:
         gaps = []
         for shots, before in zip(more, BEFORE[where[1]][1:], strict=True):
             gap = table.level(where, shots)
-            gaps.append(None if gap is None else Difference(gap.mean - before, gap.error, gap.tasks))
+            gaps.append(None if gap is None else Difference(gap.mean - before, gap.error, gap.draws))
         yield (f"{name(where)}: not below the default before its metric, at 2, 4, 8, 16", shown(gaps),
-               verdict([(gap, -(gap.error or 0.0) if gap else 0.0) for gap in gaps]))  # fmt: skip
+               verdict([(gap, -np.nan_to_num(gap.error) if gap else 0.0) for gap in gaps]))  # fmt: skip
     goals = [(table.level(TEXTURES, shots), goal) for shots, goal in TEXTURES_GOAL.items()]
     asked = "/".join(f"{goal:.1f}" for goal in TEXTURES_GOAL.values())
     yield f"DTD: at least {asked} at 2, 4, 8, 16", shown([gap for gap, _ in goals], signed=False), verdict(goals)
@@ -150,9 +147,9 @@ def names_table(table: Table) -> str:
         means = []
         for shots in SHOTS:
             # The draws that all of these methods have.
-            found = [table.scores(FOUR, each, [shots]) for each in (method, HALF, ALL, IMAGES)]
-            seeds = set.intersection(*(set(one.seeds) for group in found for one in group)) if all(found) else set()
-            each = [a for one in found[0] for s, a in zip(one.seeds, one.accuracies, strict=True) if s in seeds]
+            found = [table.accuracies(FOUR, each, [shots]) for each in (method, HALF, ALL, IMAGES)]
+            seeds = set.intersection(*(set(one.index) for group in found for one in group)) if all(found) else set()
+            each = [a for one in found[0] for seed, a in one.items() if seed in seeds]
             means.append(f"{np.mean(each):.1f}" if each else "–")
         rows.append(f"| {label} | {' | '.join(means)} |")
     return "\n".join(rows) + "\n"

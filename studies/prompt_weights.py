@@ -22,6 +22,7 @@ from lpplusplus import LPPlusPlus
 from lpplusplus._core.class_prompts import check_text
 from lpplusplus.bench.datasets import catalog
 from lpplusplus.bench.draw_task import draw_from
+from lpplusplus.bench.report.statistics import mean_and_error
 
 SHOTS = (1, 2, 4, 8, 16)
 SINGLE = "a satellite image of a {}"
@@ -74,12 +75,12 @@ def main() -> None:
         for shots in SHOTS:
             found = accuracies(root, encoder, shots, seeds)
             change = found - found[:, :1]
-            error = change.std(axis=0, ddof=1) / np.sqrt(len(change))
+            means, errors = mean_and_error(change)
             row: dict[str, Any] = {"encoder": encoder, "shots": shots}
             for j, what in enumerate(("names", "lpp")):
                 row[what] = found[:, 0, j].mean()
                 for i, rule in ((1, "weighed"), (2, "single")):
-                    row[f"{what}_{rule}"], row[f"{what}_{rule}_error"] = change[:, i, j].mean(), error[i, j]
+                    row[f"{what}_{rule}"], row[f"{what}_{rule}_error"] = means[i, j], errors[i, j]
             rows.append(row)
             if not options.json:
                 parts = [f"{row['names']:.1f}", *(_signed(row, f"names_{rule}") for rule in ("weighed", "single"))]

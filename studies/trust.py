@@ -30,6 +30,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from lpplusplus import LPPlusPlus
+from lpplusplus.bench.report.statistics import mean_and_error
 from lpplusplus.probe.uncertainty import largest_loss, sets_of
 
 from .rows import add_missing, options, read
@@ -222,8 +223,9 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
                      for w in ("left out", "foreign"))  # fmt: skip
         alarms = [r["none"]["false alarms"] for r in part]
         said = [", ".join(f"{v:.3f}" for v in np.mean(x, axis=0)) if x else "" for x in (near, far)]
-        error = f" ± {np.std(alarms, ddof=1) / np.sqrt(len(alarms)):.1f}" if len(alarms) > 1 else ""
-        yield f"| {key[1]} | {len(part)} | {np.mean(alarms):.1f}{error} | {said[0]} | {said[1]} |"
+        mean, error = mean_and_error(alarms)
+        spread = f" ± {error:.1f}" if len(alarms) > 1 else ""
+        yield f"| {key[1]} | {len(part)} | {mean:.1f}{spread} | {said[0]} | {said[1]} |"
 
 
 def _table(
@@ -233,9 +235,9 @@ def _table(
     means: dict[int, list[Any]] = defaultdict(list)
     for key in sorted(cells):
         found = np.array([numbers(row) for row in cells[key]])
-        means[key[0]].append(found.mean(axis=0))
-        spread = found.std(axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.full(found.shape[1], np.nan)
-        yield _line(f"{key[0]}, {key[1]}", len(found), found.mean(axis=0), digits, {i: spread[i] for i in errors})
+        mean, spread = mean_and_error(found)
+        means[key[0]].append(mean)
+        yield _line(f"{key[0]}, {key[1]}", len(found), mean, digits, {i: spread[i] for i in errors})
     for shots, parts in means.items():
         yield _line(f"**{shots}, mean**", len(parts), np.mean(parts, axis=0), digits, {})
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from lpplusplus import LPPlusPlus
+from lpplusplus.bench.report.statistics import mean_and_error
 
 from .rows import options, panels, read
 from .trust import SHOTS, Data, add_draws
@@ -98,8 +99,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _with_error(gains: list[float]) -> str:
     if not gains:
         return ""
-    error = f" ± {np.std(gains, ddof=1) / np.sqrt(len(gains)):.2f}" if len(gains) > 1 else ""
-    return f"{np.mean(gains):+.2f}{error}"
+    mean, error = mean_and_error(gains)
+    return f"{mean:+.2f}" + (f" ± {error:.2f}" if len(gains) > 1 else "")
 
 
 def figure(rows: list[dict[str, Any]], path: Path) -> None:
@@ -110,8 +111,7 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     for axis, kind, title in zip(axes, KINDS, titles, strict=True):
         for number, name in enumerate(sorted({name for _, name in cells})):
             found = {s: cells[s, name][kind] for s in SHOTS if cells.get((s, name), {}).get(kind)}
-            means = [np.mean(gains) for gains in found.values()]
-            errors = [np.std(gains, ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else 0 for gains in found.values()]
+            means, errors = np.nan_to_num([mean_and_error(gains) for gains in found.values()]).T if found else ((), ())
             if found:
                 axis.errorbar(
                     [*found], means, errors, marker="o", markersize=3, linewidth=1, color=f"C{number}", label=name

@@ -35,7 +35,7 @@ def report(
         Option("--plan", help="A plan, whose cells are expected; by default the plans that were run."),
     ] = None,
     against: Annotated[
-        str | None, Option(help="A method: every other's difference from it, task by task, with standard errors.")
+        str | None, Option(help="A method: every other's difference from it, draw by draw, with standard errors.")
     ] = None,
 ) -> None:
     """Tables in the paper's shape, with the published figures beside ours.
