@@ -53,7 +53,7 @@ import torch
 from clip_benchmark.metrics import linear_probe
 from clip_benchmark.metrics.zeroshot_classification import accuracy, zero_shot_classifier
 from clip_benchmark_lpp import lp_plus_plus
-from lpplusplus.bench.datasets.feature_folders import load_folder
+from lpplusplus.bench.datasets.features import load_folder
 from lpplusplus.encoders import open_encoder
 from PIL import Image
 

@@ -15,7 +15,7 @@ from .._core.base import FewShotClassifier
 from .._core.model_file import method
 from ..images.embeddings import Embeddings
 from .cell import Cell, EmbeddedDataset, Row
-from .datasets.leaks import OverlapError, check_rows
+from .datasets.splits import OverlapError, check_rows
 from .draw_task import draw_task
 from .draws import Draw, Validation
 from .estimators import source_digest

@@ -21,8 +21,8 @@ from .cell import EmbeddedDataset
 from .datasets import DatasetError, Entry, ImageSplits, OverlapError, Splits, catalog, find
 from .datasets.catalog import DEMO, demo_splits, with_parents
 from .datasets.features import FeatureSplits
-from .datasets.leaks import check_contents, check_rows
 from .datasets.readers import feature_path
+from .datasets.splits import check_contents, check_rows
 from .draw_task import draw_from
 from .draws import TWO_STAGE, Draw, DrawError, public_draw, read_draws
 from .plan import Plan

@@ -19,10 +19,10 @@ from lpplusplus.bench import runner
 from lpplusplus.bench.cell import Cell, EmbeddedDataset
 from lpplusplus.bench.draw_task import draw_task
 from lpplusplus.bench.loader import DatasetLoader
-from lpplusplus.bench.measuring import PeakMemory
 from lpplusplus.bench.plan import parse_plan, read_plan
 from lpplusplus.bench.report.statistics import distinct, rate_of
 from lpplusplus.bench.results import Results
+from lpplusplus.bench.run_cell import PeakMemory
 from lpplusplus.bench.runner import run_plan
 from lpplusplus.cli.bench.run import run_and_tell
 from lpplusplus.images.embeddings import Embeddings

@@ -14,7 +14,7 @@ from helpers import shared_data
 from lpplusplus.bench.datasets import DatasetError, ImageSplits, OverlapError, Part, catalog, find
 from lpplusplus.bench.datasets.description import safe_path
 from lpplusplus.bench.datasets.features import count_features, read_feature_file
-from lpplusplus.bench.datasets.leaks import check_files, check_rows
+from lpplusplus.bench.datasets.splits import check_files, check_rows
 from lpplusplus.bench.draw_task import draw_from
 from lpplusplus.images.embedder import embed
 from toy_encoder import ToyEncoder

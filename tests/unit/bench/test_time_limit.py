@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lpplusplus.bench.measuring import time_limit
+from lpplusplus.bench.run_cell import time_limit
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="there is no such signal here")
 

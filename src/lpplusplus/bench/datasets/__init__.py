@@ -1,7 +1,6 @@
 """Data sets of the benchmark: the paper's eleven, ImageNet's four shifts, folders per class, published features."""
 
 from .catalog import Entry, catalog, find
-from .leaks import OverlapError
-from .splits import DatasetError, ImageSplits, Part, Splits
+from .splits import DatasetError, ImageSplits, OverlapError, Part, Splits
 
 __all__ = ["DatasetError", "Entry", "ImageSplits", "OverlapError", "Part", "Splits", "catalog", "find"]

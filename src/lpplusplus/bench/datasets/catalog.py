@@ -21,9 +21,8 @@ from ...images.drawings import write_demo
 from ...images.sources import SourceError
 from .description import Description, KeyCheck, a_list, listing, safe_path, table, text, whole_number
 from .features import FeatureSplits, count_features, read_feature_file
-from .leaks import check_files, check_rows
 from .readers import READERS, feature_path
-from .splits import PARTS, DatasetError, ImageSplits
+from .splits import PARTS, DatasetError, ImageSplits, check_files, check_rows
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,10 +12,9 @@ from ..results import NOT_RECORDED, UNSURE, Results
 from .ablations import ablation_tables
 from .drawing import Plot
 from .figures import make_figures
-from .paired import paired_tables
 from .statistics import average, counted, distinct, in_order, in_shots, summarise
 from .table import Column, Table, table_of
-from .tables import cells_table, make_tables, reading
+from .tables import cells_table, make_tables, paired_tables, reading
 
 TITLE = "Benchmark of few-shot classifiers"
 MOST_NAMED = 5
