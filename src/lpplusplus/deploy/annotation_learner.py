@@ -27,8 +27,8 @@ from .latest_worker import LatestWorker
 log = logging.getLogger(__name__)
 MOST_KEPT = 100_000
 """Embeddings kept in memory; beyond, the oldest without an annotation are dropped, and computed again if needed."""
-Annotations = dict[int, tuple[str, str]]
-"""Place of the image and label, by the annotation's number."""
+Annotations = dict[int, tuple[str, str] | None]
+"""Place of the image and label, by the annotation's number; None for one that was deleted."""
 
 
 class AnnotationLearner:
@@ -51,8 +51,8 @@ class AnnotationLearner:
         self._output, self._limits = output, limits
         self._rows: dict[str, tuple[NDArray[np.float32], bytes]] = {}
         self._annotations: Annotations = {}
-        self._meanwhile: dict[int, tuple[str, str] | None] = {}
-        """What was annotated, and removed, since the export that is under way was asked for."""
+        self._meanwhile: Annotations = {}
+        """What was annotated, and deleted, since the export that is under way was asked for."""
         self._reading, self._configuring = threading.Lock(), threading.Lock()
         self._annotating, self._exporting = threading.Lock(), threading.Lock()
         self._worker = LatestWorker(self._fit, name="lpplusplus-fit", on_error=self._not_fitted)
@@ -98,9 +98,9 @@ class AnnotationLearner:
         with self._exporting:
             with self._annotating:
                 self._meanwhile = {}
-            exported = dict(_annotations(self._photos.annotated(project), config))
+            exported: Annotations = dict(_annotations(self._photos.annotated(project), config))
             with self._annotating:  # What came while the export was made is newer.
-                self._annotations = _updated(exported, self._meanwhile)
+                self._annotations = exported | self._meanwhile
         self._learn()
 
     def predict(self, places: list[Any]) -> list[tuple[str, float] | None]:
@@ -118,9 +118,9 @@ class AnnotationLearner:
         """Wait until all annotations are learned."""
         self._worker.wait()
 
-    def _annotate(self, changes: dict[int, tuple[str, str] | None]) -> None:
+    def _annotate(self, changes: Annotations) -> None:
         with self._annotating:
-            self._annotations = _updated(self._annotations, changes)
+            self._annotations = self._annotations | changes
             if self._exporting.locked():
                 self._meanwhile |= changes
         self._learn()
@@ -135,7 +135,7 @@ class AnnotationLearner:
     def _fit(self, config: LabelConfig, _: Callable[[], None]) -> None:
         """On the worker's thread: one fit learns all annotations that came during the last fit."""
         rows, labels, places, digests = [], [], [], []
-        for where, label in self._annotations.values():
+        for where, label in filter(None, self._annotations.values()):
             if label not in config.labels:
                 continue
             found = self._row(where)
@@ -172,15 +172,10 @@ class AnnotationLearner:
                     return None
                 self._rows[where] = row, hashlib.sha256(content).digest()
                 if len(self._rows) > MOST_KEPT:
-                    needed = {annotated for annotated, _ in self._annotations.values()} | {where}
+                    needed = {annotated for annotated, _ in filter(None, self._annotations.values())} | {where}
                     for old in [old for old in self._rows if old not in needed][: 1 + MOST_KEPT // 100]:
                         del self._rows[old]
             return self._rows[where]
-
-
-def _updated(annotations: Annotations, changes: dict[int, tuple[str, str] | None]) -> Annotations:
-    """New annotations by number, without those that are now None."""
-    return {number: said for number, said in (annotations | changes).items() if said is not None}
 
 
 def _annotations(tasks: list[dict[str, Any]], config: LabelConfig) -> Iterator[tuple[int, tuple[str, str]]]:

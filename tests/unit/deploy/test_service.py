@@ -407,8 +407,8 @@ def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
         assert "birds.lpp cannot be used: the log says why." in health.json()["models"]["birds"]["problem"]
         assert str(tmp_path) not in health.text
         encoder.spec = f"onnx:{tmp_path}/clip"
-        (slot,) = client.registry._slots.values()
-        slot.model = replace(slot.model, origin=replace(slot.model.origin, spec=encoder.spec))
+        (model,) = client.registry.models
+        client.registry._models["birds"] = replace(model, origin=replace(model.origin, spec=encoder.spec))
         assert client.get("/classes").json()["encoder"]["name"] == "onnx:clip"
 
 

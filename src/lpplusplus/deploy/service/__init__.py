@@ -25,7 +25,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from ... import __version__
 from ..._core.threads import WORTH_A_THREAD
 from ...encoders import Encoder
-from ...encoders.pixels.decoding import Limits
+from ...encoders.pixels.decoding import Limits, quiet_pillow
 from ...images.answers import Question, answers
 from ...images.embeddings import Embeddings
 from ...images.hub import public_spec
@@ -119,10 +119,11 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with batcher:
-            watching = asyncio.create_task(_watch(registry))
+        with quiet_pillow():
+            working = [asyncio.create_task(work) for work in (batcher.run(), _watch(registry))]
             yield
-            watching.cancel()
+            for task in working:
+                task.cancel()
 
     app = FastAPI(
         title="lpp serve",
@@ -215,14 +216,11 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
 
     @app.get("/health", summary="Whether the service answers")
     async def health(is_known: Annotated[bool, Depends(known)]) -> Health:
-        status = "stale" if any(registry.problems.values()) else "ok"
+        status = "stale" if any(model.problem for model in registry.models) else "ok"
         if not is_known:
             return Health(status=status)
-        about = {
-            model.name: ModelHealth(loaded=model.loaded, problem=registry.problems[model.name])
-            for model in registry.models
-        }
-        return Health(status=status, version=__version__, models=about)
+        told = {model.name: ModelHealth(loaded=model.loaded, problem=model.problem) for model in registry.models}
+        return Health(status=status, version=__version__, models=told)
 
     @app.get(
         "/metrics",

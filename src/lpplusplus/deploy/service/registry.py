@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -34,6 +34,11 @@ class Model:
     encoder: Encoder | None
     """None for one that was trained on arrays: it takes embeddings only."""
     loaded: str
+    path: Path
+    seen: tuple[int, ...] | None
+    """The state of the file that was looked at last."""
+    problem: str | None = None
+    """Why the newer file is not used, without paths; None if there is no problem."""
 
     @property
     def dim(self) -> int:
@@ -44,14 +49,6 @@ class Model:
     def labels(self) -> list[str]:
         """Labels of the classes."""
         return [str(label) for label in self.classifier.classes_.tolist()]
-
-
-@dataclass
-class _Slot:
-    path: Path
-    model: Model
-    seen: tuple[int, ...] | None
-    problem: str | None = None
 
 
 class ModelRegistry:
@@ -76,32 +73,25 @@ class ModelRegistry:
         on_reload: Callable[[str, bool], None] = lambda name, success: None,
     ) -> None:
         self._where, self._allow_network, self.on_reload = encoder, allow_network, on_reload
-        self._slots: dict[str, _Slot] = {}
+        self._models: dict[str, Model] = {}
         for path in paths:
-            if path.stem in self._slots:
-                raise ValueError(
-                    f"{path} and {self._slots[path.stem].path} would both be called {path.stem!r}: rename one."
-                )
-            seen = _state(path)
-            self._slots[path.stem] = _Slot(path, self._load(path), seen)
+            if path.stem in self._models:
+                other = self._models[path.stem].path
+                raise ValueError(f"{path} and {other} would both be called {path.stem!r}: rename one.")
+            self._models[path.stem] = self._load(path)
 
     @property
     def models(self) -> list[Model]:
         """All of them, the default first."""
-        return [slot.model for slot in self._slots.values()]
-
-    @property
-    def problems(self) -> dict[str, str | None]:
-        """For each model, why its newer file is not used; None if there is no problem. Without paths."""
-        return {name: slot.problem for name, slot in self._slots.items()}
+        return [*self._models.values()]
 
     def pick(self, name: str | None) -> Model:
         """The model of that name; the first if no name is given."""
         if name is None:
             return self.models[0]
-        if name not in self._slots:
-            raise Refusal(404, "no_such_model", f"there is no model {name!r}; there is {', '.join(self._slots)}.")
-        return self._slots[name].model
+        if name not in self._models:
+            raise Refusal(404, "no_such_model", f"there is no model {name!r}; there is {', '.join(self._models)}.")
+        return self._models[name]
 
     def warm_up(self) -> None:
         """Run every encoder and every model once, so that no user waits for the slow first run."""
@@ -112,35 +102,37 @@ class ModelRegistry:
 
     def refresh(self) -> None:
         """Load files that were replaced since the last check. Running requests keep the model they began with."""
-        for name, slot in self._slots.items():
-            state = _state(slot.path)
-            if state == slot.seen:
+        for model in self.models:
+            state = _state(model.path)
+            if state == model.seen:
                 continue
-            slot.seen = state
             try:
-                slot.model, slot.problem = self._load(slot.path), None
-                log.info("%s: the new file is in use.", slot.path)
+                newer = self._load(model.path)
+                log.info("%s: the new file is in use.", model.path)
             except Exception as error:  # Whatever is wrong with the new one, the old one still answers.
                 reason = " ".join(str(error).split())
-                slot.problem = f"{without_paths(reason, slot.path)} The file before it is still in use."
-                log.error("%s: %s", slot.path, reason)
-            self.on_reload(name, slot.problem is None)
+                problem = f"{without_paths(reason, model.path)} The file before it is still in use."
+                newer = replace(model, seen=state, problem=problem)
+                log.error("%s: %s", model.path, reason)
+            self._models[model.name] = newer
+            self.on_reload(model.name, newer.problem is None)
 
     def _load(self, path: Path) -> Model:
-        method, names, origin, encoder = load(path), None, None, None
+        seen, method, names, origin, encoder = _state(path), load(path), None, None, None
         if "images" in method.metadata_:
             clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
             method, names, origin, encoder = clf.classifier_, clf.names_, clf.origin_, self._encoder(clf)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return Model(path.stem, method, names or tuple(map(str, method.classes_.tolist())), origin, encoder, now)
+        names = names or tuple(map(str, method.classes_.tolist()))
+        return Model(path.stem, method, names, origin, encoder, now, path, seen)
 
     def _encoder(self, clf: ImageClassifier) -> Encoder | None:
         """The encoder; one that is already open is shared between models, with its batches."""
         if clf.origin_ is None:
             return None
-        for slot in self._slots.values():
-            if slot.model.encoder is not None and clf.origin_.comparable(Origin.of(slot.model.encoder)):
-                return slot.model.encoder
+        for model in self.models:
+            if model.encoder is not None and clf.origin_.comparable(Origin.of(model.encoder)):
+                return model.encoder
         return clf.open_encoder()
 
 
