@@ -51,3 +51,16 @@ def first_of_each_class(y: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, 
     order = np.argsort(y, kind="stable")
     before = np.searchsorted(y[order], y[order])  # Images of smaller classes.
     return np.sort(order[np.arange(len(y)) - before < count])
+
+
+def splits(folds: np.ndarray[Any, Any], most: int) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Rows to hold out and rows that remain, fold by fold, until `most` rows have been held out.
+
+    >>> [out.tolist() for out, rest in splits(np.array([0, 1, -1, 1, 2]), 3)]
+    [[0], [1, 3]]
+    """
+    found: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+    for fold in np.unique(folds[folds >= 0]):
+        if sum(len(out) for out, _ in found) < most:
+            found.append((evenly(np.flatnonzero(folds == fold), most), np.flatnonzero(folds != fold)))
+    return found

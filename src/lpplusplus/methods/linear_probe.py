@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from .._core import backend, checks
 from .._core.base import FewShotClassifier
-from .._core.folds import assign_folds
+from .._core.folds import assign_folds, splits
 from .._core.history import History
 from .._core.parameters import AUTO, SEED, choice, generator, number, with_parameters
 from .._core.task import Task
@@ -125,10 +125,10 @@ class LinearProbe(FewShotClassifier):
     def _cross_validated(self, X: Matrix, y: Matrix) -> Callable[[float], float]:
         """Accuracy by cross-validation as a function of C."""
         folds = assign_folds(y, self.folds, generator(self.random_state))
-        parts = []
-        for fold in np.unique(folds):
-            held = folds == fold
-            parts.append((LogisticPath(X[~held], y[~held], self.tol, self.max_iter), X[held], y[held]))
+        parts = [
+            (LogisticPath(X[rest], y[rest], self.tol, self.max_iter), X[out], y[out])
+            for out, rest in splits(folds, len(y))
+        ]
         return lambda C: sum(path.hits(C, held, answers) for path, held, answers in parts) / len(y)
 
 

@@ -124,16 +124,17 @@ class HeldOut:
 
 
 def cross_validate(
-    folds: Sequence[int], hold_out: Callable[[int], tuple[HeldOut, Point, Kept]], solver: Solver, team: Team = ALONE
-) -> tuple[Record, list[Kept]]:
+    walks: Sequence[tuple[Any, Any]], hold_out: Callable[[Any, Any], tuple[HeldOut, Point, Kept]], solver: Solver,
+    team: Team = ALONE,
+) -> tuple[Record, list[Kept]]:  # fmt: skip
     """Hold out each fold in turn. The record has the length of the shortest run.
 
     Parameters
     ----------
-    folds
-        Numbers of the folds to hold out.
+    walks
+        Rows to hold out and rows that remain, as `splits` gives them.
     hold_out
-        Gives the observer of a fold's images, the point to start from, and anything to hand back.
+        Gives the observer of the images that are held out, the point to start from, and anything to hand back.
     solver
         Runs on each fold's complement.
     team
@@ -142,7 +143,7 @@ def cross_validate(
     lengths: list[int] = []
 
     def walk(number: int) -> tuple[Record, Kept]:
-        held, point, kept = hold_out(folds[number])
+        held, point, kept = hold_out(*walks[number])
         # No run goes on for longer than the shortest so far: the record has the length of the shortest.
         held.most = min(lengths, default=None)
         solver.run(held.objective, point, held)
@@ -150,7 +151,7 @@ def cross_validate(
         lengths.append(len(record.times))
         return record, kept
 
-    records, kept = zip(*team.each(walk, len(folds)), strict=True)
+    records, kept = zip(*team.each(walk, len(walks)), strict=True)
     if len(records) == 1:
         return records[0], list(kept)
     times, *columns, logits = ([part[: min(lengths)] for part in column] for column in zip(*records, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds, can_be_held_out, evenly
+from .._core.folds import assign_folds, can_be_held_out, splits
 from .._core.history import History
 from .._core.rows import Rows, unit_rows
 from .._core.task import Task
@@ -162,23 +162,20 @@ class _FitRun:
         task, weights = self.task, self.task.weights
         y = backend.to_numpy(task.y)
         counts = np.bincount(y, minlength=task.n_classes)
-        numbers, sizes = np.unique(folds[folds >= 0], return_counts=True)
-        # With enough images held out, no further fold is run.
-        walked = numbers[: 1 + np.searchsorted(np.cumsum(sizes), ENOUGH_IMAGES)]
-        single = len(walked) == 1
-        left_out = {fold: evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES) for fold in walked.tolist()}
+        walks = splits(folds, ENOUGH_IMAGES)  # With enough images held out, no further fold is run.
+        single = len(walks) == 1
         relative = None
         if weights is not None:  # Of mean 1 over the images that are left out, so that sums over these are means.
-            relative = weights / weights[backend.like(np.sort(np.concatenate([*left_out.values()])), task.y)].mean()
+            left_out = np.sort(np.concatenate([out for out, _ in walks]))
+            relative = weights / weights[backend.like(left_out, task.y)].mean()
         every = self._every(len(folds), single)
         run, team = self, ALONE
-        if self.team.size <= len(walked):
+        if self.team.size <= len(walks):
             # Folds side by side, one thread each: so threads do not wait for each other in every pass.
             run, team = copy(self), self.team
             run.team = ALONE
 
-        def hold_out(fold: int) -> tuple[HeldOut, Point, tuple[np.ndarray[Any, Any], ...]]:
-            out, rest = left_out[fold], np.flatnonzero(folds != fold)
+        def hold_out(out: Any, rest: Any) -> tuple[HeldOut, Point, tuple[np.ndarray[Any, Any], ...]]:
             kept, left = out[::every], np.bincount(y[rest], minlength=task.n_classes)
             rest, out = (backend.like(rows, task.y) for rows in (rest, out))
             support, metric = run._support(rest)
@@ -187,15 +184,15 @@ class _FitRun:
             held = HeldOut(objective, seen, task.y[out], self._patience, weight, every, by_itself=single)
             return held, point, (kept, what_is_lacking(counts, left)[y[kept]])
 
-        record, asked = cross_validate(walked.tolist(), hold_out, self.solver, team)
+        record, asked = cross_validate(walks, hold_out, self.solver, team)
         rows, lacking = (np.concatenate(parts) for parts in zip(*asked, strict=True))
         # The best stopping time grows with the images per class, and a fold's complement has fewer of them.
-        further = len(numbers) / (len(numbers) - 1)
+        number = len(np.unique(folds[folds >= 0]))
         if cost_of_evaluation(Support(task.X, task.y, task.n_classes, None)) < WORTH_A_TEAM:
             self.team = ALONE
         often = None if relative is None else backend.to_numpy(relative)[rows]
         held_out = HeldOutAnswers.of(rows, y[rows], self._logits_at_best(record), lacking, often, folds)
-        return self._refit(record, "cross-validation", held_out, further)
+        return self._refit(record, "cross-validation", held_out, number / (number - 1))
 
     def by_validation_loss(self) -> Fitted:
         """Stop where the log-loss of validation data was lowest: the same rule, without folds."""

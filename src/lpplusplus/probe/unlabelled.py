@@ -21,7 +21,7 @@ import numpy as np
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.folds import assign_folds, evenly
+from .._core.folds import assign_folds, evenly, splits
 from .._core.softmax import softmax
 from .._core.task import Task
 from .._core.threads import rows_per_chunk
@@ -103,17 +103,17 @@ class _FromUnlabelled:
         """Each fold of the support in turn, until enough images have been held out."""
         y = backend.to_numpy(self.task.y)
         folds = self.assigned = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
-        present = np.unique(folds[folds >= 0])
-        self.further = len(present) / (len(present) - 1)
-        found: list[_Held] = []
-        for fold in present:
-            rest, out = np.flatnonzero(folds != fold), evenly(np.flatnonzero(folds == fold), ENOUGH_IMAGES)
-            counts, left = (np.bincount(y[rows], minlength=self.task.n_classes) for rows in (np.arange(len(y)), rest))
-            X = self.task.X[backend.like(out, self.task.y), :]
-            found.append(self._held(self.task.rows(rest), X, out, what_is_lacking(counts, left)[y[out]]))
-            if sum(len(one.rows) for one in found) >= ENOUGH_IMAGES:
-                break
-        return found
+        number, everything = len(np.unique(folds[folds >= 0])), np.bincount(y, minlength=self.task.n_classes)
+        self.further = number / (number - 1)
+        return [
+            self._held(
+                self.task.rows(rest),
+                self.task.X[backend.like(out, self.task.y), :],
+                out,
+                what_is_lacking(everything, np.bincount(y[rest], minlength=self.task.n_classes))[y[out]],
+            )
+            for out, rest in splits(folds, ENOUGH_IMAGES)
+        ]
 
     def validation(self) -> list[_Held]:
         """Validation images, which need no folds."""

@@ -22,9 +22,8 @@
 `loss` and `gradients` take plain arrays. `Objective` is what solvers see, in two exact forms: `primal` and `span`.
 """
 
-from .base import Objective
+from .base import Coefficients, Evaluation, Objective, Point, Watch
 from .forms import best_form, cost_of_evaluation, form_on_weights, gradients, loss
-from .point import Coefficients, Evaluation, Point, Watch
 from .primal import PrimalObjective
 from .span import SpanObjective
 from .support import Support

@@ -1,14 +1,122 @@
-"""What a solver may ask of the loss, whatever its coordinates."""
+"""What a solver may ask of the loss, whatever its coordinates: a point, and what is known there."""
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..._core import backend
 from ..._core.backend import Array
+from ..._core.rows import Rows, everywhere, parts
+from ..._core.softmax import HARMLESS
 from ..._core.threads import ALONE, Team, lazy
-from .distance_bound import DistanceBound
-from .point import Coefficients, Evaluation, Point, Watch
 from .spectrum import Spectrum
 from .support import Support
+
+
+@dataclass(slots=True)
+class Point:
+    """A solver's position: coordinates of the effective weights, text weights, intercept.
+
+    `v` is moved in place; `alpha` and `intercept` are replaced, never written to, so that points can share them.
+    """
+
+    v: Array
+    alpha: Array | None
+    intercept: Array | None
+
+    def copy(self) -> "Point":
+        """An independent copy."""
+        return Point(backend.copy(self.v), self.alpha, self.intercept)
+
+    def assign(self, other: "Point") -> None:
+        """Move to `other` without allocating anything large."""
+        self.v[...] = other.v
+        self.alpha, self.intercept = other.alpha, other.intercept
+
+
+class Coefficients(NamedTuple):
+    """A classifier in the paper's terms: prototypes, text weights, intercept."""
+
+    W: Array
+    alpha: Array | None
+    intercept: Array | None
+
+    def effective(self, text: Array | None) -> Array:
+        """w_k + α_k t_k, (K, D)."""
+        return self.W if text is None else self.W + self.alpha[:, None] * text  # type: ignore[index]
+
+
+class Evaluation(NamedTuple):
+    """Loss and gradients at a point. The arrays belong to the objective; its next evaluation overwrites them."""
+
+    loss: float
+    w: Array | None = None
+    alpha: Array | None = None
+    intercept: Array | None = None
+    kappa: Array | None = None
+    """κ_k = mean_i p_ik (1 - p_ik), the curvature of the softmax for class k."""
+
+
+class Watch(ABC):
+    """Images `X` outside the loss whose logits are asked for along the path."""
+
+    def __init__(self, X: Array) -> None:
+        self.norms = backend.namespace(X).sqrt(backend.row_dots(X, X))
+        """Length of each image's embedding, (n,)."""
+
+    def __len__(self) -> int:
+        return int(self.norms.shape[0])
+
+    @abstractmethod
+    def logits(self, point: "Point", rows: Array | slice = slice(None), team: Team = ALONE) -> Array:
+        """Logits of the chosen images at `point`, a new (n, K) array."""
+
+
+class DistanceBound:
+    """Length of each class's path, and a bound on the support's logits that grows with it.
+
+    `reading` has K + 1 entries: the distance travelled by each class's weights and intercept, and last the sum over
+    steps of the largest distance. Over any part of the path, no class moves further than its entry grows.
+    """
+
+    def __init__(self, support: Support) -> None:
+        self.reading = backend.zeros(support.F, (support.n_classes + 1,), dtype=backend.wide_dtype(support.F))
+        self._support = support
+        self._bounded: tuple[Point, float, float] | None = None  # A point, the last entry there, a bound on its logits.
+
+    def advance(self, step: Array) -> None:
+        """Add a step's length for each class, (K,)."""
+        lengths = backend.namespace(step).abs(backend.cast(step, self.reading.dtype))
+        self.reading[:-1] += lengths
+        self.reading[-1] += lengths.max()
+
+    def note_bound(self, point: Point, bound: float) -> None:
+        """No logit of the support exceeds `bound` in absolute value at `point`."""
+        self._bounded = point, float(self.reading[-1]), bound
+
+    def forget_bound(self) -> None:
+        """Drop the bound: it may not hold at the new point."""
+        self._bounded = None
+
+    def logit_bound(self, point: Point) -> float | None:
+        """A bound on the support's logits, so that `softmax` need not look for the largest; None if not known."""
+        if self._bounded is None or self._bounded[0] is not point:
+            return None
+        _, reading, bound = self._bounded
+        bound += (float(self.reading[-1]) - reading) * self._longest
+        return bound if bound < HARMLESS else None
+
+    @lazy
+    def _longest(self) -> float:
+        """Length of the longest embedding, at least 1: the most that a logit changes when its class moves by 1."""
+        F, roots = self._support.F, self._support.roots
+        return max(1.0, math.sqrt(max(everywhere(F, _longest_square, roots))))
+
+
+def _longest_square(F: Array | Rows, roots: Array | None) -> float:
+    squares = backend.namespace(F).concat([backend.squared_lengths(F[rows, :]) for rows in parts(F)])
+    return float((squares if roots is None else squares / roots**2).max())
 
 
 class Objective(ABC):

@@ -3,8 +3,7 @@
 from ..._core import backend
 from ..._core.backend import Array, like
 from ..._core.rows import is_remote
-from .base import Objective
-from .point import Coefficients, Point
+from .base import Coefficients, Objective, Point
 from .primal import PrimalObjective
 from .span import SpanObjective
 from .support import Support
