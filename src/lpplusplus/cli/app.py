@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from .console import remark, say, show_json
-from .options import Json, Port, need
+from .options import Port, need
 
 
 def app(
@@ -27,7 +27,6 @@ def app(
         str | None, Option(help='Say that a photo, such as "robin/3.jpg", has the right class, and end.')
     ] = None,
     open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
-    as_json: Json = False,
 ) -> None:
     """Open a page where photos are dropped, classes named, and a classifier learns while you watch.
 
@@ -46,7 +45,7 @@ def app(
     if undo or redo or keep is not None:
         if undo + redo + (keep is not None) > 1:
             raise typer.BadParameter("choose one of --undo, --redo and --keep.")
-        _change(folder, "redo" if redo else "undo", keep, as_json)
+        _change(folder, "redo" if redo else "undo", keep)
         return
     from ..app import guard
     from ..app.serve import serve
@@ -63,10 +62,8 @@ def app(
 
     def ready(token: str) -> None:
         whole = f"{address}/?token={token}"
-        if as_json:
-            show_json({"address": whole, "folder": str(folder)})
-        else:
-            say("[bold]{}[/] is the page of {}; Ctrl-C ends it", whole, folder)
+        show_json({"address": whole, "folder": str(folder)})
+        say("[bold]{}[/] is the page of {}; Ctrl-C ends it", whole, folder)
         if open_page:
             webbrowser.open(whole)
 
@@ -74,7 +71,7 @@ def app(
     remark("stopped; everything is in the folder.")
 
 
-def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
+def _change(folder: Path, what: str, keep: str | None) -> None:
     """The same as buttons of the page, while no page is open."""
     from ..app.project import Project, about_turn
 
@@ -83,11 +80,10 @@ def _change(folder: Path, what: str, keep: str | None, as_json: bool) -> None:
     with Project(folder) as project:
         if keep is not None:
             project.keep_label(keep)
-            show_json({"kept": keep}) if as_json else say("kept: {}", keep)
+            show_json({"kept": keep})
+            say("kept: {}", keep)
             return
         found = project.redo() if what == "redo" else project.undo()
     about, done = None if found is None else about_turn(found), {"undo": "undone", "redo": "done again"}[what]
-    if as_json:
-        show_json({done.replace(" ", "_"): about})
-    else:
-        say(f"{done}: {{}}", about) if about else say(f"nothing to {what}")
+    show_json({done.replace(" ", "_"): about})
+    say(f"{done}: {{}}", about) if about else say(f"nothing to {what}")

@@ -10,12 +10,12 @@ import typer
 from typer import Argument, Option
 
 from .console import bar, say, show_json, tell_skipped
-from .options import AllowNetwork, Errors, Json, ModelFile, NewModel, OnError, OtherSpec, Seed, Shots, Store, open_model
+from .options import AllowNetwork, Errors, ModelFile, NewModel, OnError, OtherSpec, Seed, Shots, Store, open_model
 from .outputs import check_model
-from .train import checked, tell
+from .train import checked, summary, tell
 
 if TYPE_CHECKING:
-    from ..images.classifier import ImageClassifier
+    pass
 
 ChangedFile = Annotated[
     Path | None, Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced")
@@ -32,15 +32,21 @@ class _Target:
         self.clf = open_model(model, *opening)
         self.before = len(getattr(self.clf, "support_", ()))
 
-    def done(self, as_json: bool, skipped: list[dict[str, Any]], **more: Any) -> None:
+    def done(self, skipped: list[dict[str, Any]], **more: Any) -> None:
         """Measure, write, and tell."""
         insight = checked(self.clf)
         if self.output.exists() and self.output.samefile(self.model) and _state(self.model) != self.seen:
             raise ValueError(f"{self.model} was changed in the meantime, and is left as it is: run the command again.")
         self.clf.save(self.output)
-        if as_json:
-            show_json({**summary(self.clf, self.output), **more, "skipped": skipped, **insight.as_dict()})
-            return
+        show_json(
+            {
+                **summary(self.clf, self.output),
+                "images": len(self.clf.support_),
+                **more,
+                "skipped": skipped,
+                **insight.as_dict(),
+            }
+        )
         tell(self.clf, insight, self.output)
 
 
@@ -50,16 +56,6 @@ def _state(path: Path) -> tuple[int, int, int] | None:
         return None  # `load` says so.
     status = os.stat(path)
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
-    """A summary of the changed classifier."""
-    return {
-        "model": str(output),
-        "classes": [str(label) for label in clf.classes_.tolist()],
-        "names": list(clf.names_),
-        "images": len(clf.support_),
-    }
 
 
 def add(
@@ -73,7 +69,6 @@ def add(
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Add photos to a classifier: of its classes, of new ones, or both.
 
@@ -95,9 +90,8 @@ def add(
             source, names=None if classes is None else read_class_names(classes), shots=shots, seed=seed, store=store
         )
     added = len(clf.support_) - target.before
-    target.done(as_json, tell_skipped(clf.support_.skipped), added=added, repeated=clf.already_there_)
-    if not as_json:
-        say("{} photos added; {} of those given were there already.", added, clf.already_there_)
+    target.done(tell_skipped(clf.support_.skipped), added=added, repeated=clf.already_there_)
+    say("{} photos added; {} of those given were there already.", added, clf.already_there_)
 
 
 def remove(
@@ -107,7 +101,6 @@ def remove(
         list[str] | None, Option(help="A photo or a folder of photos to remove; may be given several times.")
     ] = None,
     output: ChangedFile = None,
-    as_json: Json = False,
 ) -> None:
     """Remove classes or photos from a classifier.
 
@@ -122,9 +115,8 @@ def remove(
         raise typer.BadParameter("say what to remove: classes, or --photos.", param_hint="classes")
     target = _Target(model, output, [], None, False)
     target.clf.remove(classes or (), photos=photos or ())
-    target.done(as_json, [], removed=target.before - len(target.clf.support_))
-    if not as_json:
-        say("{} photos removed.", target.before - len(target.clf.support_))
+    target.done([], removed=target.before - len(target.clf.support_))
+    say("{} photos removed.", target.before - len(target.clf.support_))
 
 
 def rename(
@@ -137,7 +129,6 @@ def rename(
     output: ChangedFile = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
-    as_json: Json = False,
 ) -> None:
     """Give a class another label, and other words in its prompt. Trains again, for the words matter.
 
@@ -148,7 +139,7 @@ def rename(
     """
     target = _Target(model, output, [], encoder, allow_network)
     target.clf.rename(old, new, name=name)
-    target.done(as_json, [])
+    target.done([])
 
 
 def merge(
@@ -157,7 +148,6 @@ def merge(
     output: NewModel,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
-    as_json: Json = False,
 ) -> None:
     """Make one classifier of two: all classes, all photos. Settings and names are those of the first.
 
@@ -169,4 +159,4 @@ def merge(
 
     target = _Target(first, output, [second], encoder, allow_network)
     target.clf.merge(ImageClassifier.load(second))
-    target.done(as_json, [], repeated=target.clf.already_there_)
+    target.done([], repeated=target.clf.already_there_)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from .console import add_row, bar, in_words, out, percent, say, show_json, table, tell_skipped
-from .options import AllowNetwork, ClassFile, Errors, Json, ModelFile, OnError, OtherSpec, Report, Spec, open_model
+from .console import bar, in_words, percent, say, show_json, show_table, tell_skipped
+from .options import AllowNetwork, ClassFile, Errors, ModelFile, OnError, OtherSpec, Report, Spec, open_model
 from .outputs import check_new_folder, check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def check(
     report: Report = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    as_json: Json = False,
 ) -> None:
     """Have I enough photos? Expected accuracy now, with twice and with four times as many; doubtful photos and names.
 
@@ -54,19 +53,13 @@ def check(
     with bar("Checking") as progress:
         found = clf.check(progress)
     make_report(clf, report)
-    if as_json:
-        show_json(
-            {**found.as_dict(), "images": len(clf.support_), "skipped": skipped, "report": report and str(report)}
-        )
-        return
+    show_json({**found.as_dict(), "images": len(clf.support_), "skipped": skipped, "report": report and str(report)})
     say("[bold]{}[/]: {} photos of {} classes", source, len(clf.support_), len(clf.classes_))
     if found.expected:
-        shown = table("Of 100 new photos, how many would be right", "photos per class", "right", "with 95 % confidence",
-                      right=("photos per class", "right"))  # fmt: skip
-        for one in found.expected:
-            low, high = one.interval
-            add_row(shown, f"{one.photos:.0f}", percent(one.accuracy), f"{percent(low)} to {percent(high)}")
-        out().print(shown)
+        heads = ("photos per class", "right", "with 95 % confidence")
+        rows = ((f"{one.photos:.0f}", percent(one.accuracy), " to ".join(map(percent, one.interval)))
+                for one in found.expected)  # fmt: skip
+        show_table("Of 100 new photos, how many would be right", heads, rows, right=heads[:2])
     else:
         say("Not measured: some class has too few photos to hold one back.")
     in_words(found.insight)
@@ -85,7 +78,6 @@ def suggest(
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    as_json: Json = False,
 ) -> None:
     """Choose the photos that are most worth labelling: balanced over the classes they seem to be of, and diverse.
 
@@ -110,13 +102,9 @@ def suggest(
         if gone:
             raise ValueError(f"{gone[0]} is no file of its own (in an archive, or an embedding): unpack it first.")
         copied = _copy(chosen, copy)
-    if as_json:
-        show_json({"suggestions": [one.as_dict() for one in chosen], "copied": copied, "skipped": skipped})
-        return
-    shown = table("", "photo", "guess", "sure", "why", right=("sure",))
-    for one in chosen:
-        add_row(shown, one.path, one.guess, percent(one.probability), one.reason)
-    out().print(shown)
+    show_json({"suggestions": [one.as_dict() for one in chosen], "copied": copied, "skipped": skipped})
+    rows = ((one.path, one.guess, percent(one.probability), one.reason) for one in chosen)
+    show_table("", ("photo", "guess", "sure", "why"), rows, right=("sure",))
     if copied:
         say("{} photos copied to [bold]{}[/]: move wrong ones to the right folder, then lpp add {} {}",
             len(copied), copy, model, copy)  # fmt: skip

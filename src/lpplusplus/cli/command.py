@@ -12,29 +12,31 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .console import complain, warn
+from .console import complain, use_json, warn
 from .interrupt import STATUS, is_interruption, listen
 
 
-def _with_debug(
+def _common(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
 ) -> None:
-    """What `--debug` is made from: typer makes options of a function's parameters only."""
+    """The options of all commands; typer makes options of a function's parameters only."""
 
 
 @cache
-def _debug() -> Any:
+def _common_options() -> list[Any]:
     app = typer.Typer(add_completion=False)
-    app.command()(_with_debug)
-    return typer.main.get_command(app).params[0]
+    app.command()(_common)
+    return typer.main.get_command(app).params[:2]
 
 
 class Command(TyperCommand):
     """A command whose errors are one line on standard error; it exits with 1 then, or with 130 after Ctrl-C.
 
-    Lines below "Examples" in its docstring stand at the end of its help. It has the option `--debug`.
+    Lines below "Examples" in its docstring stand at the end of its help. It has the options `--json` and `--debug`.
     """
 
+    has_json = True
     kept = ""
     """Which finished work is kept if it is interrupted; with the option `--store`, embeddings are."""
 
@@ -42,12 +44,13 @@ class Command(TyperCommand):
         about, _, lines = (options.get("help") or "").partition("\n\nExamples\n--------\n")
         options |= {"help": about, "epilog": examples(*lines.splitlines())}
         super().__init__(*arguments, **options)
-        self.params.append(_debug())
+        self.params += _common_options() if self.has_json else _common_options()[1:]
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
         warnings.showwarning = _show_warning
         options, debug = ctx.params, ctx.params.pop("debug")
+        use_json(options.pop("as_json", False))
         try:
             listen()
             return super().invoke(ctx)
@@ -71,9 +74,9 @@ class Command(TyperCommand):
             raise typer.Exit(1) from None
 
 
-def add_command(app: typer.Typer, function: Callable[..., None], kept: str = "") -> None:
-    """Add a function as a command of its name; `kept` as in `Command`."""
-    app.command(cls=type("Command", (Command,), {"kept": kept}))(function)
+def add_command(app: typer.Typer, function: Callable[..., None], **attributes: Any) -> None:
+    """Add a function as a command of its name, with attributes of `Command`."""
+    app.command(cls=type("Command", (Command,), attributes))(function)
 
 
 def examples(*lines: str) -> str:

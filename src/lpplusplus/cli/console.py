@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH = 140
 """Columns of a line, if there is no terminal to ask."""
+_json = False
 SECONDS_BETWEEN_LINES = 20
 """Between two lines of progress, if there is no terminal to draw a bar on."""
 
@@ -35,8 +36,21 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else WIDTH)
 
 
+def use_json(wanted: bool) -> None:
+    """Print what is given to `show_json`, and not what is said and shown; or the other way round."""
+    global _json
+    _json = wanted
+
+
+def wants_json() -> bool:
+    """Whether results are printed as JSON."""
+    return _json
+
+
 def say(text: str, *values: object) -> None:
     """Print a line with rich's markup. `values` replace each {}; brackets in them are not markup."""
+    if _json:
+        return
     first, *rest = text.split("{}")
     filled = first + "".join(escape(plain(value)) + part for value, part in zip(values, rest, strict=True))
     out().print(filled, soft_wrap=True)
@@ -82,22 +96,22 @@ def tell_skipped(skipped: "Iterable[ImageError | tuple[str, str]]") -> list[dict
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON value on standard output."""
-    print(json.dumps(value, allow_nan=False))  # ASCII, so that any file name and any terminal will do.
+    """Print one JSON value on standard output, with `--json`."""
+    if _json:
+        print(json.dumps(value, allow_nan=False))  # ASCII, so that any file name and any terminal will do.
 
 
-def table(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table. Columns named in `right` are aligned right. If no column has a name, there is no heading."""
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], right: Sequence[str] = ()) -> None:
+    """Print a table. Columns named in `right` are aligned right. If no column has a name, there is no heading."""
+    if _json:
+        return
     heading = Text(plain(title), "bold", no_wrap=True, overflow="ignore") if title else None
-    made = Table(title=heading, title_justify="left", header_style="bold", show_header=any(columns))
+    table = Table(title=heading, title_justify="left", header_style="bold", show_header=any(columns))
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return made
-
-
-def add_row(shown: Table, *cells: object) -> None:
-    """Add a row of cells; brackets in them are not markup."""
-    shown.add_row(*(Text(plain(cell)) for cell in cells))
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for cells in rows:
+        table.add_row(*(Text(plain(cell)) for cell in cells))  # Brackets are not markup.
+    out().print(table)
 
 
 def percent(part: float | None) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
-from .options import Json, Spec
+from .console import bar, percent, say, show_json, show_table, tell_skipped, warn
+from .options import Spec
 from .outputs import check_new_folder
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def demo(
     ] = None,
     encoder: Spec = None,
     keep: Annotated[Path | None, Option(help="Keep images, classifier, plots and a report in this folder.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Draw images, learn them from 1 to 16 examples per class, save, load, predict, evaluate. Offline, in a minute.
 
@@ -51,17 +50,17 @@ def demo(
             raise typer.BadParameter(f"{keep} is in the folder of the photos: name one outside.", param_hint="--keep")
         keep.mkdir(parents=True, exist_ok=True)
         try:
-            _run(keep, photos, encoder, as_json, kept=True)
+            _run(keep, photos, encoder, kept=True)
         except BaseException:
             for path in keep.iterdir():  # It was empty, so all of this is ours.
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             raise
         return
     with tempfile.TemporaryDirectory(prefix="lpp-demo-") as folder:
-        _run(Path(folder), photos, encoder, as_json, kept=False)
+        _run(Path(folder), photos, encoder, kept=False)
 
 
-def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, *, kept: bool) -> None:
+def _run(folder: Path, photos: Path | None, encoder: str | None, *, kept: bool) -> None:
     from ..images.classifier import ImageClassifier
     from ..images.evaluation import draw_confusion, draw_reliability
     from ..images.hold_out import learning_curve
@@ -83,19 +82,17 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
         loaded.report(folder / "report.html", found)
     if result.trained_on:
         warn(f"{result.trained_on} of the test images are copies of images to learn from, so the test is too easy.")
-    if as_json:
-        show_json(
-            {
-                "classes": [str(label) for label in clf.classes_.tolist()],
-                "train_images": len(clf.support_),
-                "test_images": result.images,
-                "accuracy": result.accuracy,
-                "interval": result.interval,
-                "by_shots": {name: dict(zip(map(str, shots), row, strict=True)) for name, row in curve.items()},
-                "folder": str(folder) if kept else None,
-            }
-        )
-        return
+    show_json(
+        {
+            "classes": [str(label) for label in clf.classes_.tolist()],
+            "train_images": len(clf.support_),
+            "test_images": result.images,
+            "accuracy": result.accuracy,
+            "interval": result.interval,
+            "by_shots": {name: dict(zip(map(str, shots), row, strict=True)) for name, row in curve.items()},
+            "folder": str(folder) if kept else None,
+        }
+    )
     if photos is None:
         say(
             f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test "
@@ -108,15 +105,10 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, as_json: bool, 
             f"to test on. Nothing was written to {{}}.",
             photos,
         )
-    shown = table("Accuracy on the test images, by examples per class", "", *map(str, shots),
-                  right=tuple(map(str, shots)))  # fmt: skip
-    for name, row in curve.items():
-        add_row(shown, name, *map(percent, row))
-    out().print(shown)
-    guesses = table("Some new images", "image", "answer")
-    for path, answer in zip(some.paths, answers, strict=True):
-        add_row(guesses, "/".join(Path(path).parts[-2:]), answer)
-    out().print(guesses)
+    heads, rows = [*map(str, shots)], ((name, *map(percent, row)) for name, row in curve.items())
+    show_table("Accuracy on the test images, by examples per class", ("", *heads), rows, right=heads)
+    names = ("/".join(Path(path).parts[-2:]) for path in some.paths)
+    show_table("Some new images", ("image", "answer"), zip(names, answers, strict=True))
     low, high = result.interval
     say(
         f"[bold]Accuracy {percent(result.accuracy)}[/] with all examples, after saving and loading "

@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from .console import bar, say, show_json, tell_skipped
-from .options import Json, OnError, Spec, Views
+from .options import OnError, Spec, Views
 from .outputs import check_store
 from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
@@ -40,7 +40,6 @@ def embed(
     workers: Workers = None,
     worker_cpus: WorkerCpus = 1,
     worker_gpus: WorkerGpus = 0,
-    as_json: Json = False,
 ) -> None:
     """Embed images once, to train on them many times. Goes on where it was interrupted.
 
@@ -53,7 +52,7 @@ def embed(
     if engine is Engine.ray:
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         more = {"views": views, "labels": labels, "batch_size": batch_size}
-        _tell(ray.embed(source, output, encoder, on_error, **more), as_json)
+        _tell(ray.embed(source, output, encoder, on_error, **more))
         return
     if batch_size is not None:
         raise typer.BadParameter("only with --engine ray.", param_hint="--batch-size")
@@ -81,13 +80,11 @@ def embed(
         "skipped": tell_skipped(found.skipped),
         "ignored": images.ignored,
     }
-    _tell(about, as_json)
+    _tell(about)
 
 
-def _tell(about: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(about)
-        return
+def _tell(about: dict[str, Any]) -> None:
+    show_json(about)
     place, *_ = about.values()
     parts = f" in {about['parts']} parts" if "parts" in about else ""
     workers = f" by {about['workers']} workers" if "workers" in about else ""

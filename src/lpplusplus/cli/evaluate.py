@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped, warn
-from .options import AllowNetwork, Errors, Json, ModelFile, OnError, OtherSpec, Report, open_model
+from .console import bar, percent, say, show_json, show_table, tell_skipped, warn
+from .options import AllowNetwork, Errors, ModelFile, OnError, OtherSpec, Report, open_model
 from .outputs import check_replaced, check_report, check_writable, make_report, tell_report
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def evaluate(
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,
-    as_json: Json = False,
 ) -> None:
     """Compare a classifier with labelled images: accuracy, classes, confusions, reliability.
 
@@ -61,10 +60,8 @@ def evaluate(
             draw(result, picture) for draw, picture in zip((draw_confusion, draw_reliability), pictures, strict=True)
         ]
     make_report(clf, report, found)
-    if as_json:
-        where = {"plots": [str(file) for file in files], "report": report and str(report)}
-        show_json({**result.as_dict(), "skipped": skipped, **where})
-        return
+    where = {"plots": [str(file) for file in files], "report": report and str(report)}
+    show_json({**result.as_dict(), "skipped": skipped, **where})
     tell(result)
     for file in files:
         say("written: [bold]{}[/]", file)
@@ -81,31 +78,26 @@ def tell(result: "Scores") -> None:
 
     if not result.trained_on:
         say("{}", how_good(result.accuracy, result.interval))
-    classes = table("By class, the weakest first", "class", "images", "recognised", "right when said",
-                    right=("images", "recognised", "right when said"))  # fmt: skip
-    for score in sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall):
-        add_row(classes, score.label, str(score.images), percent(score.recall), percent(score.precision))
-    out().print(classes)
+    heads = ("class", "images", "recognised", "right when said")
+    weakest = sorted(result.classes, key=lambda score: 2.0 if score.recall is None else score.recall)
+    by_class = [(score.label, score.images, percent(score.recall), percent(score.precision)) for score in weakest]
+    show_table("By class, the weakest first", heads, by_class, right=heads[1:])
     if len(result.classes) <= MATRIX_UP_TO:
         _matrix(result)
     confused = result.confused()
     if confused:
-        mistakes = table("Most frequent mistakes", "truth", "answer", "images", right=("images",))
-        for truth, answer, images in confused:
-            add_row(mistakes, truth, answer, str(images))
-        out().print(mistakes)
-    reliability = table(
-        f"Reliability: when it says p, is it right p of the time? (error {percent(result.calibration_error)})",
-        "says", "is right", "images", "", right=("says", "is right", "images"))  # fmt: skip
-    for confidence, accuracy, images in result.reliability.tolist():
-        bars = "█" * round(20 * accuracy)
-        add_row(reliability, percent(confidence), percent(accuracy), f"{images:.0f}", bars)
-    out().print(reliability)
+        show_table("Most frequent mistakes", ("truth", "answer", "images"), confused, right=("images",))
+    title = f"Reliability: when it says p, is it right p of the time? (error {percent(result.calibration_error)})"
+    heads = ("says", "is right", "images", "")
+    rows = [
+        (percent(confidence), percent(accuracy), f"{images:.0f}", "█" * round(20 * accuracy))
+        for confidence, accuracy, images in result.reliability.tolist()
+    ]
+    show_table(title, heads, rows, right=heads[:3])
 
 
 def _matrix(result: "Scores") -> None:
     numbers = [str(i) for i in range(1, len(result.classes) + 1)]
-    matrix = table("Confusion matrix, rows the truth, columns the answer", "", *numbers, right=tuple(numbers))
-    for number, score, row in zip(numbers, result.classes, result.confusion, strict=True):
-        add_row(matrix, f"{number} {score.label}", *(n or "·" for n in row))
-    out().print(matrix)
+    labels = (f"{number} {score.label}" for number, score in zip(numbers, result.classes, strict=True))
+    rows = ((label, *(n or "·" for n in row)) for label, row in zip(labels, result.confusion, strict=True))
+    show_table("Confusion matrix, rows the truth, columns the answer", ("", *numbers), rows, right=numbers)

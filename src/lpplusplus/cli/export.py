@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from .console import bar, remark, say, show_json, warn
-from .options import AllowNetwork, Json, ModelFile, NewModel, OtherSpec, need, open_model
+from .options import AllowNetwork, ModelFile, NewModel, OtherSpec, need, open_model
 from .outputs import check_file, check_model
 
 
@@ -25,7 +25,6 @@ def export(
     ] = True,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
-    as_json: Json = False,
 ) -> None:
     """Write a classifier as one ONNX file that takes a photo and gives probabilities, for onnxruntime everywhere.
 
@@ -58,18 +57,16 @@ def export(
     written = [output]
     if isinstance(clf, ImageClassifier) and not made.why_head_only and wanted:
         written += write_programs(output, [str(label) for label in clf.classes_.tolist()])
-    if as_json:
-        show_json(
-            {
-                "files": [str(path) for path in written],
-                "input": made.takes,
-                "classes": len(method.classes_),
-                "bytes": made.bytes,
-                "difference": made.difference,
-                "metadata": made.metadata,
-            }
-        )
-        return
+    show_json(
+        {
+            "files": [str(path) for path in written],
+            "input": made.takes,
+            "classes": len(method.classes_),
+            "bytes": made.bytes,
+            "difference": made.difference,
+            "metadata": made.metadata,
+        }
+    )
     takes = "a photo of any size" if made.takes == "image" else f"embeddings of {method.n_features_in_} dimensions"
     say(
         "[bold]{}[/]: {} MB, takes {}, gives {} probabilities",
@@ -102,7 +99,6 @@ def push(
         str, Option("--message", "-m", help="Message of the commit.")
     ] = "Upload a classifier of lpplusplus",
     card: Annotated[bool, Option(help="Whether to write the model card over what is there.")] = True,
-    as_json: Json = False,
 ) -> None:
     """Upload a classifier to the Hugging Face hub, with a model card of what training found.
 
@@ -126,17 +122,14 @@ def push(
             commit_message=message,
             ignore_patterns=None if card else ["README.md"],
         )
-    if as_json:
-        show_json({"model": str(model), "repository": repository, "commit": commit})
-    else:
-        say("[bold]{}[/] is on the hub: {}", model, commit)
+    show_json({"model": str(model), "repository": repository, "commit": commit})
+    say("[bold]{}[/] is on the hub: {}", model, commit)
 
 
 def pull(
     repository: Repository,
     output: NewModel,
     revision: Annotated[str | None, Option(help="Branch, tag or commit.", show_default="main")] = None,
-    as_json: Json = False,
 ) -> None:
     """Download a classifier from the Hugging Face hub. The file is checked; its encoder is not opened.
 
@@ -157,9 +150,7 @@ def pull(
         shutil.copyfileobj(source, target)
     labels = [str(label) for label in classifier.classes_.tolist()]
     encoder = (classifier.metadata_.get("images", {}).get("encoder") or {}).get("spec")
-    if as_json:
-        show_json({"model": str(output), "repository": repository, "classes": labels, "encoder": encoder})
-        return
+    show_json({"model": str(output), "repository": repository, "classes": labels, "encoder": encoder})
     say(
         "[bold]{}[/]: {} classes: {}", output, len(labels), ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
     )

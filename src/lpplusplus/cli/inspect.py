@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from .console import add_row, out, say, show_json, table
-from .options import Json
+from .console import say, show_json, show_table
 
 _TOLD = (
     "measured", "accuracy", "interval", "zero_shot_accuracy", "examples_alone_accuracy", "over_names", "over_examples",
@@ -18,7 +17,6 @@ _TOLD = (
 
 def inspect(
     path: Annotated[Path, Argument(help="A classifier or a feature store.")],
-    as_json: Json = False,
 ) -> None:
     """Show what a classifier or a feature store holds. Loads no encoder.
 
@@ -28,13 +26,8 @@ def inspect(
     lpp inspect photos.features --json
     """
     about = _store(path) if path.is_dir() else _model(path)
-    if as_json:
-        show_json(about)
-        return
-    shown = table(str(path), "", "")
-    for key, value in about.items():
-        add_row(shown, key.replace("_", " "), _short(value))
-    out().print(shown)
+    show_json(about)
+    show_table(str(path), ("", ""), ((key.replace("_", " "), _short(value)) for key, value in about.items()))
 
 
 def _model(path: Path) -> dict[str, Any]:
@@ -109,7 +102,6 @@ def _short(value: Any) -> str:
 def encoders(
     action: Annotated[str | None, Argument(help="pull: fetch an encoder, to use it offline later.")] = None,
     name: Annotated[str | None, Argument(help="The encoder to fetch.")] = None,
-    as_json: Json = False,
 ) -> None:
     """List encoders, what each is good for and whether it is here; or fetch one.
 
@@ -122,29 +114,27 @@ def encoders(
     if action is not None:
         if action != "pull" or name is None:
             raise typer.BadParameter("write `lpp encoders`, or `lpp encoders pull NAME`.", param_hint="encoders")
-        _pull(name, as_json)
+        _pull(name)
         return
     from ..encoders import known_encoders
 
     rows = [(row, row.here() if row.usable else None) for row in known_encoders()]
-    if as_json:
-        told = ("scheme", "about", "needs", "usable", "size")
-        show_json([{key: getattr(row, key) for key in told} | {"here": here} for row, here in rows])
-        return
-    shown = table("", "--encoder", "what it is good for", "size", "needs", "usable here", right=("size",))
-    for row, here in rows:
-        usable = ("yes, after a download" if here is False else "yes") if row.usable else "no"
-        add_row(shown, row.scheme, row.about, size(row.size), f"lpplusplus[{row.needs}]", usable)
-    out().print(shown)
+    told = ("scheme", "about", "needs", "usable", "size")
+    show_json([{key: getattr(row, key) for key in told} | {"here": here} for row, here in rows])
+    usable = {True: "yes", False: "yes, after a download", None: "no"}
+    show_table(
+        "",
+        ("--encoder", "what it is good for", "size", "needs", "usable here"),
+        ((row.scheme, row.about, size(row.size), f"lpplusplus[{row.needs}]", usable[here]) for row, here in rows),
+        right=("size",),
+    )
 
 
-def _pull(name: str, as_json: bool) -> None:
+def _pull(name: str) -> None:
     from ..encoders import open_encoder
 
     opened = open_encoder(name)
-    if as_json:
-        show_json({"encoder": opened.spec, "fingerprint": opened.fingerprint, "dim": opened.dim})
-        return
+    show_json({"encoder": opened.spec, "fingerprint": opened.fingerprint, "dim": opened.dim})
     say("{} is on this machine and needs no network from now on. Its exact name: {}", name, opened.spec)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from .console import bar, say, show_json, tell_skipped
-from .options import Errors, Json, OnError, Spec
+from .console import bar, say, show_json, tell_skipped, wants_json
+from .options import Errors, OnError, Spec
 from .outputs import PAGES, check_file
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def map(
     most: Annotated[int, Option(min=3, help="Photos on it at most, evenly chosen of all.")] = 2000,
     encoder: Spec = None,
     on_error: Errors = OnError.stop,
-    as_json: Json = False,
 ) -> None:
     """Draw a map of photos: those that look alike to the encoder are close; colours are classes.
 
@@ -39,7 +38,7 @@ def map(
     lpp map birds/ --unlabelled birds/unsorted -o map.html
     lpp map photos/ --json > places.json
     """
-    if output is None and not as_json:
+    if output is None and not wants_json():
         raise typer.BadParameter("name a page to write, such as -o map.html; or ask for --json.", param_hint="-o")
     if output is not None:
         check_file(output, "-o", "a map", PAGES)
@@ -68,16 +67,14 @@ def map(
             page = map_page(chosen, xy, about, progress)
         with atomic_write(output) as file:
             file.write(page.encode())
-    if as_json:
-        assert chosen.labels is not None
-        labels = [label or None for label in chosen.labels.tolist()]
-        points = [
-            {"path": path, "label": label, "x": x, "y": y}
-            for path, label, (x, y) in zip(chosen.paths, labels, xy.tolist(), strict=True)
-        ]
-        show_json({"kind": kind, "points": points, "images": count, "skipped": skipped,
-                   "output": None if output is None else str(output)})  # fmt: skip
-        return
+    assert chosen.labels is not None
+    labels = [label or None for label in chosen.labels.tolist()]
+    points = [
+        {"path": path, "label": label, "x": x, "y": y}
+        for path, label, (x, y) in zip(chosen.paths, labels, xy.tolist(), strict=True)
+    ]
+    show_json({"kind": kind, "points": points, "images": count, "skipped": skipped,
+               "output": None if output is None else str(output)})  # fmt: skip
     say("[bold]{}[/]: {} of {} photos, by {}; open it in a browser", output, len(chosen), count, kind)
 
 

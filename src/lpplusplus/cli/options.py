@@ -25,7 +25,6 @@ def _schemes() -> list[str]:
     return ["".join(kind.scheme.partition(":")[:2]) for kind in known_encoders()]
 
 
-Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 ModelFile = Annotated[Path, Argument(help="A classifier that `lpp train` wrote.")]
 NewModel = Annotated[Path, Option("--output", "-o", help="File for the classifier.")]
 Errors = Annotated[OnError, Option("--on-error", help="What to do about an image that cannot be read.")]

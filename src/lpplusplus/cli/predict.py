@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from .console import add_row, bar, out, percent, say, show_json, table, tell_skipped
-from .options import AllowNetwork, Json, ModelFile, OnError, OtherSpec, open_model
+from .console import bar, percent, say, show_json, show_table, tell_skipped, wants_json
+from .options import AllowNetwork, ModelFile, OnError, OtherSpec, open_model
 from .ray import ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def predict(
     workers: Workers = None,
     worker_cpus: WorkerCpus = 1,
     worker_gpus: WorkerGpus = 0,
-    as_json: Json = False,
     as_csv: Annotated[
         bool, Option("--csv", help="Print CSV: path, rank, label, probability; set, none, nearest.")
     ] = False,
@@ -68,7 +67,7 @@ def predict(
     lpp predict birds.lpp new.jpg --nearest 4
     lpp predict birds.lpp s3://bucket/new --engine ray -o s3://bucket/answers --top 3
     """
-    if as_json and as_csv:
+    if as_csv and wants_json():
         raise typer.BadParameter("choose one of --json and --csv.")
     folders = [path for path in images if path.is_dir()]
     if folders and len(images) > 1:
@@ -85,11 +84,9 @@ def predict(
             raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         done = ray.predict(model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
-        if as_json:
-            show_json(done)
-        else:
-            say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "
-                f"{len(done['skipped'])} skipped", done["answers"])  # fmt: skip
+        show_json(done)
+        say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "
+            f"{len(done['skipped'])} skipped", done["answers"])  # fmt: skip
         return
     clf = open_model(model, encoder, allow_network, on_error or OnError.stop)
     single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
@@ -97,9 +94,8 @@ def predict(
         found = clf.embed(images[0] if single else images)
         told = answers(clf, found, question).as_dicts(top)
     skipped = tell_skipped(found.skipped)
-    if as_json:
-        show_json({"predictions": told, "skipped": skipped})
-    elif as_csv:
+    show_json({"predictions": told, "skipped": skipped})
+    if as_csv:
         _write_csv(told)
     else:
         _show(told, min(top, len(clf.classes_)), question)
@@ -109,17 +105,18 @@ def _show(answers: list[dict[str, Any]], top: int, question: "Question") -> None
     """Print a table."""
     asked = {"may be": question.sets, "": question.none, "looks like": question.nearest or None}
     extra = [head for head, given in asked.items() if given is not None]
-    shown = table("", "image", *(f"{rank}." for rank in range(1, top + 1)), *extra)
+    rows = []
     for answer in answers:
-        cells = [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
+        cells = [answer["path"]]
+        cells += [f"{guess['label']} {percent(guess['probability'])}" for guess in answer["top"]]
         if "set" in answer:
             cells.append(", ".join(answer["set"]) or "no class")
         if "none_of_these" in answer:
             cells.append("none of these" if answer["none_of_these"] else "")
         if "nearest" in answer:
             cells.append(", ".join(answer["nearest"]))
-        add_row(shown, answer["path"], *cells)
-    out().print(shown)
+        rows.append(cells)
+    show_table("", ("image", *(f"{rank}." for rank in range(1, top + 1)), *extra), rows)
 
 
 def _write_csv(answers: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from .console import remark, say, show_json, warn
-from .options import AllowNetwork, Host, Json, MaxImage, OtherSpec, Port, Spec, need
+from .options import AllowNetwork, Host, MaxImage, OtherSpec, Port, Spec, need
 from .outputs import check_model
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def serve(
     timeout: Annotated[float, Option(min=0.1, help="Seconds until a request must be answered.")] = 30,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
-    as_json: Json = False,
 ) -> None:
     """Answer over HTTP: POST /predict with images; GET /classes, /health, /metrics and /openapi.json.
 
@@ -73,10 +72,8 @@ def serve(
         warn(f"everybody who can reach {address} may ask: set LPP_SERVE_TOKEN or --token-file.")
 
     def ready() -> None:
-        if as_json:
-            show_json({"address": address, "models": names})
-        else:
-            say("[bold]{}[/] answers for {}; Ctrl-C stops it", address, ", ".join(names))
+        show_json({"address": address, "models": names})
+        say("[bold]{}[/] answers for {}; Ctrl-C stops it", address, ", ".join(names))
 
     run_logged(make_app(registry, settings), sock, ready)
     remark("stopped; every request under way was answered.")
@@ -107,7 +104,6 @@ def label_studio(
     host: Host = "127.0.0.1",
     port: Port = 9090,
     max_image: MaxImage = 20,
-    as_json: Json = False,
 ) -> None:
     """Suggest labels in Label Studio, and learn from every annotation.
 
@@ -144,10 +140,8 @@ def label_studio(
         warn(f"everybody who can reach {address} may ask and teach: set LPP_SERVE_TOKEN.")
 
     def ready() -> None:
-        if as_json:
-            show_json({"address": address, "label_studio": url})
-        else:
-            say("[bold]{}[/] is the backend for {}: add it under Settings, Model; Ctrl-C stops it", address, url)
+        show_json({"address": address, "label_studio": url})
+        say("[bold]{}[/] is the backend for {}: add it under Settings, Model; Ctrl-C stops it", address, url)
 
     run_logged(make_backend(learner, password, local=is_local(host)), sock, ready)
     remark(f"stopped; {output} has what was learned." if output.exists() else "stopped.")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from .console import add_row, bar, in_words, out, percent, remark, say, show_json, table, tell_skipped, warn
-from .options import AllowNetwork, ClassFile, Errors, Json, NewModel, OnError, Report, Seed, Shots, Spec, Store, Views
+from .console import bar, in_words, percent, remark, say, show_json, show_table, tell_skipped, wants_json, warn
+from .options import AllowNetwork, ClassFile, Errors, NewModel, OnError, Report, Seed, Shots, Spec, Store, Views
 from .outputs import check_model, check_report, check_store, make_report, tell_report
 from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
@@ -88,7 +88,6 @@ def train(
     workers: Workers = None,
     worker_cpus: WorkerCpus = 1,
     worker_gpus: WorkerGpus = 0,
-    as_json: Json = False,
 ) -> None:
     """Train a classifier on a few labelled images per class.
 
@@ -118,7 +117,7 @@ def train(
         done = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
                          allow_network=allow_network)  # fmt: skip
         done.classifier.save(output)
-        _tell_of_ray(done, output, method, as_json)
+        _tell_of_ray(done, output, method)
         return
     from ..images.classifier import ImageClassifier
     from ..images.opening import open_source
@@ -133,7 +132,7 @@ def train(
         allow_network=allow_network,
     )
     images = open_source(source, allow_empty=allow_empty, part="train")
-    to_tell = "" if names is not None or as_json or not isinstance(images, ImageSet) else _tell_names(images)
+    to_tell = "" if names is not None or wants_json() or not isinstance(images, ImageSet) else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,
@@ -150,9 +149,23 @@ def train(
     except BaseException:
         remark(f"{output} is written, without its report: lpp check {output} --report {report} makes one.")
         raise
-    if as_json:
-        show_json({**_as_dict(clf, insight, output, method), "skipped": skipped, "report": report and str(report)})
-        return
+    found = clf.support_
+    show_json(
+        {
+            **summary(clf, output),
+            "method": method,
+            "encoder": clf.origin_ and clf.origin_.spec,
+            "images": len(found),
+            "unlabelled": getattr(clf.classifier_, "n_unlabelled_", 0),
+            "computed": found.computed,
+            "reused": found.reused,
+            "left_aside": 0,  # Of version 0.1; stores of other images are refused now.
+            "ignored": found.ignored,
+            **insight.as_dict(),
+            "skipped": skipped,
+            "report": report and str(report),
+        }
+    )
     tell(clf, insight, output, to_tell)
     _tell_unlabelled(unlabelled, clf)
     tell_report(report)
@@ -179,23 +192,19 @@ def _refuse_with_ray(**options: Any) -> None:
             )
 
 
-def _tell_of_ray(done: Trained, output: Path, method: str, as_json: bool) -> None:
+def _tell_of_ray(done: Trained, output: Path, method: str) -> None:
     clf = done.classifier
-    if as_json:
-        show_json(
-            {
-                "model": str(output),
-                "method": method,
-                "encoder": clf.origin_ and clf.origin_.spec,
-                "classes": [str(label) for label in clf.classes_.tolist()],
-                "names": list(clf.names_),
-                "images": done.images,
-                "workers": done.workers,
-                "measured": done.measured,
-                "accuracy": done.accuracy,
-            }
-        )
-        return
+    show_json(
+        {
+            **summary(clf, output),
+            "method": method,
+            "encoder": clf.origin_ and clf.origin_.spec,
+            "images": done.images,
+            "workers": done.workers,
+            "measured": done.measured,
+            "accuracy": done.accuracy,
+        }
+    )
     say("[bold]{}[/]: {} classes from {} images, held by {} worker(s)", output, len(clf.classes_), done.images,
         done.workers)  # fmt: skip
     if done.accuracy is not None:
@@ -254,12 +263,11 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
             others,
         )
     else:
-        shown = table("", f"accuracy by {insight.measured}", "", right=("",))
+        rows = [("this classifier", percent(insight.accuracy))]
         if insight.zero_shot_accuracy is not None:
-            add_row(shown, "class names alone (zero-shot)", percent(insight.zero_shot_accuracy))
-            add_row(shown, "images alone", percent(insight.examples_alone_accuracy))
-        add_row(shown, "this classifier", percent(insight.accuracy))
-        out().print(shown)
+            rows.insert(0, ("images alone", percent(insight.examples_alone_accuracy)))
+            rows.insert(0, ("class names alone (zero-shot)", percent(insight.zero_shot_accuracy)))
+        show_table("", (f"accuracy by {insight.measured}", ""), rows, right=("",))
         if single and insight.measured != "validation":
             say("{} has a single image{}: it could not be held out. A second one would help most.", single[0], others)
     in_words(insight)
@@ -267,19 +275,7 @@ def tell(clf: ImageClassifier, insight: Insight, output: Path, first: str = "") 
         say("drawings is a demonstration model of drawn shapes: for photos leave out --encoder, or name clip.")
 
 
-def _as_dict(clf: ImageClassifier, insight: Insight, output: Path, method: str) -> dict[str, Any]:
-    support = clf.support_
-    return {
-        "model": str(output),
-        "method": method,
-        "encoder": None if clf.origin_ is None else clf.origin_.spec,
-        "classes": [str(label) for label in clf.classes_.tolist()],
-        "names": list(clf.names_),
-        "images": len(support),
-        "unlabelled": getattr(clf.classifier_, "n_unlabelled_", 0),
-        "computed": support.computed,
-        "reused": support.reused,
-        "left_aside": 0,  # Of version 0.1; stores of other images are refused now.
-        "ignored": support.ignored,
-        **insight.as_dict(),
-    }
+def summary(clf: ImageClassifier, output: Path) -> dict[str, Any]:
+    """What `--json` says of a classifier that was written."""
+    classes = [str(label) for label in clf.classes_.tolist()]
+    return {"model": str(output), "classes": classes, "names": list(clf.names_)}

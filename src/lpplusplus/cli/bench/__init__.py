@@ -5,13 +5,12 @@ from typing import Any
 import typer
 
 from ..command import add_command, examples
-from ..console import add_row, out, say, show_json, table
-from ..options import Json
+from ..console import say, show_json, show_table
 from .report import draws, report
 from .run import Catalogs, RootFolder, demo, paper, run
 
 
-def datasets(root: RootFolder = None, more: Catalogs = None, as_json: Json = False) -> None:
+def datasets(root: RootFolder = None, more: Catalogs = None) -> None:
     """List the data sets: which are here, and how to get the others.
 
     Examples
@@ -39,13 +38,9 @@ def datasets(root: RootFolder = None, more: Catalogs = None, as_json: Json = Fal
                 "advice": entry.advice,
             }
         )
-    if as_json:
-        show_json(rows)
-        return
-    shown = table("", "name", "classes", "folder", "here", right=("classes",))
-    for row in rows:
-        add_row(shown, row["name"], row["classes"], row["folder"], row["state"] or "–")
-    out().print(shown)
+    show_json(rows)
+    cells = ((row["name"], row["classes"], row["folder"], row["state"] or "–") for row in rows)
+    show_table("", ("name", "classes", "folder", "here"), cells, right=("classes",))
     for row in rows:
         if not row["usable"]:
             say("[bold]{}[/]: {}", row["name"], " ".join(part for part in (row["problem"], row["advice"]) if part))
@@ -57,4 +52,5 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 for _function in (demo, run, report, paper, datasets, draws):
-    add_command(app, _function, kept="cells" if _function in (demo, run, paper) else "")
+    _kept = "cells" if _function in (demo, run, paper) else ""
+    add_command(app, _function, kept=_kept, has_json=_function is not report)

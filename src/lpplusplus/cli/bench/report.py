@@ -7,7 +7,6 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..console import say, show_json
-from ..options import Json
 from ..outputs import check_file, check_replaced
 
 ResultsFolder = Annotated[Path, Argument(help="A results folder.")]
@@ -69,7 +68,6 @@ def replaced(path: Path) -> None:
 def draws(
     results: ResultsFolder,
     output: Annotated[Path, Option("--output", "-o", help="JSON file to write.")],
-    as_json: Json = False,
 ) -> None:
     """Export the draws of a run: which images are support, validation and test. A plan's `draws_file` key reads it.
 
@@ -83,7 +81,5 @@ def draws(
 
     found = [Draw.from_dict(saved) for saved in Results(results, create=False).draws().values()]
     write_draws(output, sorted(found, key=lambda draw: (draw.dataset, draw.shots, draw.seed)))
-    if as_json:
-        show_json({"file": str(output), "tasks": len(found)})
-        return
+    show_json({"file": str(output), "tasks": len(found)})
     say("[bold]{}[/]: {} draws", output, len(found))

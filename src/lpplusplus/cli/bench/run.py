@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from ..console import add_row, bar, out, say, show_json, table, warn
-from ..options import Json
+from ..console import bar, say, show_json, show_table, warn
 from ..outputs import check_replaced
 from ..ray import Engine, EngineOption, RayAddress, run_plan_on_ray
 from .report import replaced
@@ -61,7 +60,6 @@ def run(
     ] = False,
     engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,
-    as_json: Json = False,
 ) -> None:
     """Run a plan: data sets × methods × shots × draws × encoders. Run again, it does what is missing.
 
@@ -78,10 +76,10 @@ def run(
     if prune and (output / FILE).exists():
         say("{} results of other cells are removed", Results(output).prune(opened.name, opened.all_cells()))
     if engine is Engine.local:
-        raise typer.Exit(run_and_tell(opened, output, root, jobs, as_json, limit))
+        raise typer.Exit(run_and_tell(opened, output, root, jobs, limit))
     run_it = partial(_run, opened, output, root, jobs, limit)
     results, summary = run_plan_on_ray(opened, ray_address, jobs, run_it)
-    raise typer.Exit(_tell(opened, results, summary, as_json))
+    raise typer.Exit(_tell(opened, results, summary))
 
 
 def paper(
@@ -89,7 +87,6 @@ def paper(
     root: RootFolder = None,
     jobs: Jobs = None,
     draws: Draws = None,
-    as_json: Json = False,
 ) -> None:
     """Run the paper's grid: eleven data sets, thirteen methods, 1 to 16 shots, ten draws, RN50.
 
@@ -98,14 +95,13 @@ def paper(
     lpp bench paper --root /data -o results/
     lpp bench paper --root /data -o results/ --draws 1 --jobs 4
     """
-    run("paper", output, root, None, jobs, draws, as_json=as_json)
+    run("paper", output, root, None, jobs, draws)
 
 
 def demo(
     output: Annotated[Path, Option("--output", "-o", help="Folder for results.")] = Path("bench-demo"),
     jobs: Jobs = None,
     draws: Draws = None,
-    as_json: Json = False,
 ) -> None:
     """Compare all feature-level methods on the package's own images, with tables and figures, in minutes.
 
@@ -119,20 +115,17 @@ def demo(
     from ...bench.results import Results
 
     plan = read_plan("demo", **({} if draws is None else {"draws": draws}))
-    failed = run_and_tell(plan, output, None, jobs, as_json)
+    failed = run_and_tell(plan, output, None, jobs)
     file = write_report(
         Results(output, create=False), output / "report", "html", planned=plan.all_cells(), check=replaced
     )
-    if not as_json:
-        say("report: [bold]{}[/]", file)
+    say("report: [bold]{}[/]", file)
     raise typer.Exit(failed)
 
 
-def run_and_tell(
-    plan: Plan, output: Path, root: Path | None, jobs: int | None, as_json: bool, limit: float | None = None
-) -> int:
+def run_and_tell(plan: Plan, output: Path, root: Path | None, jobs: int | None, limit: float | None = None) -> int:
     """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
-    return _tell(plan, *_run(plan, output, root, jobs, limit), as_json)
+    return _tell(plan, *_run(plan, output, root, jobs, limit))
 
 
 def _run(
@@ -160,7 +153,7 @@ def _run(
     return results, summary
 
 
-def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> int:
+def _tell(plan: Plan, results: Results, summary: RunSummary) -> int:
     from ...bench.report.statistics import average, summarise
     from ...bench.run_cell import CODE, versions
 
@@ -169,24 +162,22 @@ def _tell(plan: Plan, results: Results, summary: RunSummary, as_json: bool) -> i
     failures = [row for row in results.rows(failed=True) if row.cell.key in planned]
     scores = summarise(rows, failures, planned.values())
     averages = average(scores, together=True)
-    if as_json:
-        show_json(
-            {
-                **vars(summary),
-                "averages": [_as_dict(one) for one in averages.itertuples()],
-                "overhead": summary.overhead,
-                "results": str(results.path),
-                "failures": [{"cell": row.cell.as_dict(), "error": _reason(row)} for row in failures],
-            }
-        )
-    else:
-        say(
-            f"[bold]{{}}[/]: {summary.cells} cells, {summary.already} there already, {summary.run} run now in "
-            f"{summary.seconds:.0f} s ({summary.method_seconds:.0f} s inside the methods), {summary.failed} failed",
-            results.path,
-        )
-        for encoder in plan.encoders if rows else ():
-            _show_averages(encoder, plan.shots, scores)
+    show_json(
+        {
+            **vars(summary),
+            "averages": [_as_dict(one) for one in averages.itertuples()],
+            "overhead": summary.overhead,
+            "results": str(results.path),
+            "failures": [{"cell": row.cell.as_dict(), "error": _reason(row)} for row in failures],
+        }
+    )
+    say(
+        f"[bold]{{}}[/]: {summary.cells} cells, {summary.already} there already, {summary.run} run now in "
+        f"{summary.seconds:.0f} s ({summary.method_seconds:.0f} s inside the methods), {summary.failed} failed",
+        results.path,
+    )
+    for encoder in plan.encoders if rows else ():
+        _show_averages(encoder, plan.shots, scores)
     _warn_of_failures(sorted({_reason(row) for row in failures}))
     older = sum(row.versions.get(CODE) != versions()[CODE] for row in rows)
     if older:
@@ -225,9 +216,6 @@ def _show_averages(encoder: str, shots: Sequence[int], scores: Any) -> None:
     over = f" on {', '.join(whole)}; {', '.join(partly)} is not complete" if whole and partly else ""
     averages = average(ours[ours.dataset.isin(whole)] if whole else ours, together=True)
     heads = [str(n) for n in shots]
-    shown = table(f"Mean test accuracy, {encoder}{over}", "method", *heads, right=tuple(heads))
-    known = {(one.method, one.shots): one for one in averages.itertuples()}
-    for method in dict.fromkeys(averages.method):
-        cells = [known.get((method, n)) for n in shots]
-        add_row(shown, method, *("–" if c is None or not c.complete else f"{c.mean:.1f} %" for c in cells))
-    out().print(shown)
+    known = {(one.method, one.shots): f"{one.mean:.1f} %" for one in averages.itertuples() if one.complete}
+    rows = ((method, *(known.get((method, n), "–") for n in shots)) for method in dict.fromkeys(averages.method))
+    show_table(f"Mean test accuracy, {encoder}{over}", ("method", *heads), rows, right=heads)
