@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 
 @contextmanager
-def hub(repository, commit, folder, token=None, before=lambda name: None):
+def hub(repository, commit, folder, token=None, before=lambda name: None, store=None, keys=None):
     """Serve `folder` as `repository` at `commit`; yields the address, all requests and the files fetched.
 
     Who has the `token` may make the repository and commit to it: large files first, by their SHA-256, then one request
     that names them and holds the small ones. `before` is called with the name of a file that is about to be sent; it
-    may take its time.
+    may take its time. To the address `store`, if given, large files are redirected; `keys`, a list, gets the
+    Authorization of each request for a file.
     """
     asked, fetched, large = [], [], {}
 
@@ -44,6 +45,10 @@ def hub(repository, commit, folder, token=None, before=lambda name: None):
             if name not in files:
                 return self.refuse("EntryNotFound")
             content = files[name].read_bytes()
+            if keys is not None:
+                keys.append(self.headers.get("Authorization"))
+            if store and self.command == "GET" and name.endswith(".onnx"):
+                return self.reply(302, b"", {"Location": f"{store}/{name}"})
             if self.command == "GET":
                 fetched.append(name)
                 before(name)

@@ -5,7 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -126,6 +129,30 @@ def test_an_interrupted_download_goes_on_where_it_stopped(tmp_path):
     assert "visual/model.onnx from 1000000" in fetched
     assert [name for name in fetched if name.startswith("textual/model.onnx")][1:] == ["textual/model.onnx"]
     assert not list(blobs.glob("*.lpp-part"))
+
+
+def test_the_token_for_the_hub_stays_with_the_hub(tmp_path, monkeypatch):
+    """Large files lie on another server, to which the hub redirects; it is not told who the user is."""
+    asked = []
+
+    class Store(SimpleHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers.get("Authorization")))
+            super().do_GET()
+
+        def log_message(self, *args):
+            pass
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    keys = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Store, directory=FOLDERS["drawings"])) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        store = f"http://127.0.0.1:{server.server_address[1]}"
+        with hub(HUB_ID, COMMIT, FOLDERS["drawings"], store=store, keys=keys) as (address, _, _):
+            lpp(tmp_path, "encoders", "pull", "clip", endpoint=address)
+        server.shutdown()
+    assert sorted(asked) == [("/textual/model.onnx", None), ("/visual/model.onnx", None)]
+    assert set(keys) == {"Bearer hf_secret"}
 
 
 def test_other_words_are_refused(tmp_path):
