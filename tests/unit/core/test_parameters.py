@@ -69,8 +69,8 @@ def test_what_people_use_comes_first():
     everyday = ["recipe", "alpha", "selection", "normalize", "class_weight", "memory", "random_state"]
     names = [*inspect.signature(LPPlusPlus).parameters]
     assert names[: len(everyday)] == everyday
-    ablations = LPPlusPlus.__doc__.split("Other Parameters")[1].split("Attributes")[0]
-    assert all(f"    {name} : " in ablations for name in names[len(everyday) :])
+    ablations = inspect.getdoc(LPPlusPlus).split("Other Parameters")[1].split("Attributes")[0]
+    assert all(f"\n{name} : " in ablations for name in names[len(everyday) :])
 
 
 def test_a_renamed_parameter():
