@@ -228,7 +228,7 @@ templates = ["{}"]
     ("[a]\nreader='folder-per-class'\ntemplates=['{}']", "key 'folder' is missing"),
     ("[a]\nfolder='x'\nreader='folder-per-class'", "key 'templates' is missing"),
     ("[a]\nfolder='x'\nreader='folder-per-class'\ntemplates=['{} {}']", "exactly once"),
-    ("[a]\nfolder='x'\nreader='folder-per-class'\ntemplates='{}'", "expected a list"),
+    ("[a]\nfolder='x'\nreader='folder-per-class'\ntemplates='{}'", "templates must be a list of text"),
     ("[a]\nfolder='x'\nreader='folder-per-class'\ntemplates=['{}']\nimage='y'", "no key 'image'"),
     ("[a]\nfolder='../x'\nreader='folder-per-class'\ntemplates=['{}']", "is refused"),
     ("[a]\nfolder='/x'\nreader='folder-per-class'\ntemplates=['{}']", "is refused"),

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
-from ...encoders.class_text import check_templates
 from ...images.drawings import write_demo
 from ...images.sources import SourceError
-from .description import Description, KeyCheck, a_list, listing, safe_path, table, text, whole_number
+from ..checking import check
+from .description import Description, listing
 from .features import FeatureSplits, count_features, read_feature_file
 from .readers import READERS, feature_path
-from .splits import PARTS, DatasetError, ImageSplits, check_files, check_rows
+from .splits import DatasetError, ImageSplits, check_files, check_rows
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -188,7 +188,7 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
     for key, value in table.items():
         if key not in allowed:
             raise DatasetError(f"{where}: there is no key {key!r}; {reader} has {', '.join(allowed)}.")
-        allowed[key](value, f"{where}, {key}")
+        check(value, allowed[key], f"{where}, {key}", DatasetError)
     has_texts = layout.read is None or "parent" in table
     for key in ("folder", *([] if has_texts else ["templates"]), *layout.required):
         if key not in table:
@@ -200,25 +200,9 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
     return entry
 
 
-def _check_templates(value: Any, where: str) -> None:
-    a_list(value, where)
-    try:
-        check_templates(value)
-    except ValueError as error:
-        raise DatasetError(f"{where}: {error}.") from error
-
-
-def _check_counts(value: Any, where: str) -> None:
-    table(whole_number)(value, where)
-    if set(value) - set(PARTS):
-        raise DatasetError(f"{where}: counts are of train, val and test.")
-
-
-COMMON: dict[str, KeyCheck] = {
-    "title": text, "group": text, "folder": safe_path, "reader": text, "templates": _check_templates,
-    "classes": whole_number, "counts": _check_counts, "rename": table(text), "parent": text, "get": text, "url": text,
-}  # fmt: skip
-"""Keys that every entry may have, each with a check of its value; a reader adds its own keys."""
+COMMON = {name: kind for name, kind in get_type_hints(Description, include_extras=True).items()
+          if name not in ("name", "options")}  # fmt: skip
+"""Keys that every entry may have, each with its kind; a reader adds its own keys."""
 
 
 State: TypeAlias = Literal["complete", "different", "incomplete", "missing"]

@@ -5,12 +5,53 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PureWindowsPath
-from typing import Any, TypeAlias
+from typing import Annotated, Any
 
-from .splits import DatasetError, ImageSplits
+from ...encoders.class_text import check_templates
+from .splits import PARTS, DatasetError, ImageSplits
 
-KeyCheck: TypeAlias = Callable[[Any, str], object]
-"""Raises `DatasetError` for a value that a key of a catalog entry cannot have; the text says where the value is."""
+
+def safe_path(text: Any, where: str) -> str:
+    """A path from a file that others wrote, without "." and double "/"; refused if it could lead out of its folder.
+
+    Raises
+    ------
+    DatasetError
+        For an absolute path, or one with "..", a Windows drive, a backslash or a null character.
+
+    Examples
+    --------
+    >>> safe_path("banded/banded_0133.jpg", "split.json")
+    'banded/banded_0133.jpg'
+    """
+    if not isinstance(text, str) or not text:
+        raise DatasetError(f"{where}: {text!r} is not a path.")
+    odd = "\0" in text or "\\" in text or text.startswith("/") or bool(PureWindowsPath(text).anchor)
+    if odd or ".." in text.split("/"):
+        raise DatasetError(f"{where}: {text!r} is refused: a path must be relative, with '/', and without '..'.")
+    return "/".join(piece for piece in text.split("/") if piece not in ("", ".")) or "."
+
+
+def table(rule: Callable[[Any, str], object]) -> Any:
+    """The kind of a table whose values pass `rule`, for `check`."""
+
+    def every(values: Mapping[str, Any], where: str) -> None:
+        for value in values.values():
+            rule(value, where)
+
+    return Annotated[Mapping[str, Any], every]
+
+
+def _check_templates(value: list[str], where: str) -> None:
+    try:
+        check_templates(value)
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}.") from error
+
+
+def _check_counts(value: Mapping[str, int], where: str) -> None:
+    if set(value) - set(PARTS):
+        raise DatasetError(f"{where}: counts are of train, val and test.")
 
 
 @dataclass(frozen=True)
@@ -45,13 +86,13 @@ class Description:
 
     name: str
     title: str
-    folder: str
+    folder: Annotated[str, safe_path]
     reader: str
-    templates: tuple[str, ...]
+    templates: Annotated[tuple[str, ...], _check_templates]
     group: str = "own"
     options: Mapping[str, Any] = field(default_factory=dict)
     classes: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Annotated[Mapping[str, int], _check_counts] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     parent: str = ""
     get: str = ""
@@ -85,7 +126,7 @@ class Reader:
     Attributes
     ----------
     keys
-        Keys of a catalog entry that this layout adds to the common ones, each with the check of its value.
+        Keys of a catalog entry that this layout adds to the common ones, each with a type or a rule: see `check`.
     required
         Keys that an entry of this layout must have.
     needs
@@ -97,58 +138,11 @@ class Reader:
         Whether images are named by a list, so that some of them may be missing.
     """
 
-    keys: Mapping[str, KeyCheck]
+    keys: Mapping[str, Any]
     required: tuple[str, ...]
     needs: Callable[[Description], list[tuple[str, ...]]]
     read: Callable[[Description, Path], ImageSplits] | None
     listed: bool = False
-
-
-def _of_type(kind: type, words: str) -> KeyCheck:
-    def check(value: Any, where: str) -> None:
-        if type(value) is not kind:
-            raise DatasetError(f"{where}: expected {words}, found {value!r}.")
-
-    return check
-
-
-text, flag, whole_number, a_list = (
-    _of_type(kind, words)
-    for kind, words in ((str, "text"), (bool, "true or false"), (int, "a whole number"), (list, "a list"))
-)
-
-
-def table(check: KeyCheck) -> KeyCheck:
-    """Check of a table whose values pass `check`."""
-    is_table = _of_type(dict, "a table")
-
-    def check_all(value: Any, where: str) -> None:
-        is_table(value, where)
-        for item in value.values():
-            check(item, where)
-
-    return check_all
-
-
-def safe_path(text: Any, where: str) -> str:
-    """A path from a file that others wrote, without "." and double "/"; refused if it could lead out of its folder.
-
-    Raises
-    ------
-    DatasetError
-        For an absolute path, or one with "..", a Windows drive, a backslash or a null character.
-
-    Examples
-    --------
-    >>> safe_path("banded/banded_0133.jpg", "split.json")
-    'banded/banded_0133.jpg'
-    """
-    if not isinstance(text, str) or not text:
-        raise DatasetError(f"{where}: {text!r} is not a path.")
-    odd = "\0" in text or "\\" in text or text.startswith("/") or bool(PureWindowsPath(text).anchor)
-    if odd or ".." in text.split("/"):
-        raise DatasetError(f"{where}: {text!r} is refused: a path must be relative, with '/', and without '..'.")
-    return "/".join(piece for piece in text.split("/") if piece not in ("", ".")) or "."
 
 
 def read_text(path: Path) -> str:

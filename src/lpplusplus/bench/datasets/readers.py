@@ -17,7 +17,7 @@ import numpy as np
 
 from ...images.sources import ImageSet, from_folder
 from ...images.sources.folders import EXTENSIONS
-from .description import Description, Reader, flag, lines, listing, read_text, safe_path, table, text
+from .description import Description, Reader, lines, listing, read_text, safe_path, table
 from .splits import PARTS, DatasetError, ImageSplits, Part
 
 NAMES = "classnames.txt"
@@ -252,7 +252,7 @@ READERS: dict[str, Reader] = {
     "split-json": Reader({"images": safe_path, "split": safe_path}, ("split",), _json_needs, _read_json, listed=True),
     # `names`, the file of class names; `lists`, a file for each split; `images`, their folder; `suffix` of names.
     "aircraft-lists": Reader(
-        {"images": safe_path, "suffix": text, "names": safe_path, "lists": table(safe_path)},
+        {"images": safe_path, "suffix": str, "names": safe_path, "lists": table(safe_path)},
         ("names", "lists"),
         _aircraft_needs,
         _read_aircraft,
@@ -261,13 +261,13 @@ READERS: dict[str, Reader] = {
     # `train` and `test`, folders of identifiers.
     "imagenet": Reader({"train": safe_path, "test": safe_path}, ("train", "test"), _imagenet_needs, _read_imagenet),
     # `images`, the folder of identifiers; `numbered`, if folders are called 0, 1, … instead.
-    "imagenet-shift": Reader({"images": safe_path, "numbered": flag}, ("images",), _shift_needs, _read_shift),
+    "imagenet-shift": Reader({"images": safe_path, "numbered": bool}, ("images",), _shift_needs, _read_shift),
     # `images`, the folder of one pool; or `train`, `test` and perhaps `val`.
     "folder-per-class": Reader(
         {"images": safe_path, **dict.fromkeys(PARTS, safe_path)}, (), _folders_needs, _read_folders
     ),
     # `files`, a file or Parquet data set for each encoder; `prompt`: "average", "all", or the words of one.
-    "feature-file": Reader({"files": table(safe_path), "prompt": text}, ("files",), _feature_needs, None),
+    "feature-file": Reader({"files": table(safe_path), "prompt": str}, ("files",), _feature_needs, None),
     # As `feature-file`; each is a folder of the cache of CLIP_benchmark.
-    "clip-benchmark": Reader({"files": table(safe_path), "prompt": text}, ("files",), _clip_benchmark_needs, None),
+    "clip-benchmark": Reader({"files": table(safe_path), "prompt": str}, ("files",), _clip_benchmark_needs, None),
 }
