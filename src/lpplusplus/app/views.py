@@ -105,7 +105,7 @@ def _curve(now: Snapshot) -> dict[str, Any] | None:
     def y(value: float) -> float:
         return 10 + 120 * (1 - value) / (1 - lowest)
 
-    counts = [f"{n:.3g}" for n in shots]
+    counts = [f"{n:.2g}" if n < 10 else f"{n:.0f}" for n in shots]
     names = {BOTH: "names and photos", NAMES: "names alone"}
     told = [
         f"{names[name]}: " + ", ".join(f"{n}: {percent(part)}\u00a0%" for n, part in zip(counts, line, strict=True))
