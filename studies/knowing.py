@@ -24,10 +24,9 @@ import numpy as np
 
 from lpplusplus import LPPlusPlus, ZeroShot
 from lpplusplus.bench.report.statistics import mean_and_error
-from lpplusplus.images.checking import check
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.hold_out import Study
-from lpplusplus.images.insight import examine, suspicion
+from lpplusplus.images.insight import check, examine, suspicion
 from lpplusplus.images.suggesting import choose
 from lpplusplus.images.training_data import TrainingData
 

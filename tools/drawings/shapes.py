@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lpplusplus.images.drawings.shapes import OUTLINES, Stroke, arc, box, polygon, regular, ribbon
+from lpplusplus.images.drawings.scene import OUTLINES, Stroke, arc, box, polygon, regular, ribbon
 
 
 def _drop() -> list[Stroke]:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
 from ..images.answers import FALSE_ALARMS, Answers, Question, answers, none_threshold
-from ..images.checking import Check
 from ..images.classifier import ImageClassifier
 from ..images.embeddings import Embeddings
-from ..images.insight import Insight
+from ..images.insight import Check, Insight
 from ..images.suggesting import Suggestion
 from .folder import Listing
 

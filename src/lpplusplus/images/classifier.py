@@ -17,13 +17,12 @@ from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
 from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
 from .answers import PROBABILITIES, Answers, Question, answers, check_question
-from .checking import Check, check
 from .embeddings import Embeddings, Origin
 from .errors import SourceError, shown
 from .evaluation import Scores
 from .growing import Growing
 from .hold_out import Study
-from .insight import Insight, examine
+from .insight import Check, Insight, check, examine
 from .opening import check_no_class_lost, class_text, embed_source, open_source, refuse_another, select
 from .saving import Saving
 from .sources.class_names import listed

@@ -15,7 +15,7 @@ from .._core.parameters import Progress
 from .answers import Answers
 from .duplicates import Duplicate, duplicates, first_of_equals, leaked
 from .evaluation import wilson
-from .hold_out import Study, folds_of, hold_out
+from .hold_out import Expectation, Study, expectations, folds_of, hold_out
 from .training_data import TrainingData
 
 WEAK = 5
@@ -127,6 +127,20 @@ def as_written(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {WRITTEN.get(name, name): value for name, value in fields if name not in ("row", "rows")}
 
 
+@dataclass(frozen=True)
+class Check:
+    """What `ImageClassifier.check` found: what training found, what to expect, and duplicates within a class."""
+
+    insight: Insight
+    expected: list[Expectation] = field(default_factory=list)
+    duplicates: list[Duplicate] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        told = asdict(self, dict_factory=as_written)
+        return {**told.pop("insight"), **told}
+
+
 def examine(
     model: FewShotClassifier, data: TrainingData, progress: Progress | None = None
 ) -> tuple[Insight, Study | None]:
@@ -167,6 +181,21 @@ def examine(
         **found,
     )
     return insight, study
+
+
+def check(data: TrainingData, insight: Insight, study: Study | None) -> Check:
+    """Everything; `insight` and `study` are what `examine` returned."""
+    support = data.support
+    assert support.labels is not None
+    same = duplicates(support.rows, support.labels, support.paths, within=True)
+    if study is None:
+        return Check(insight, [], same)
+    _, fewer, right = study.with_fewer(1)
+    return Check(
+        insight,
+        expectations(~study.answers.right, study.as_good_as(), 1 - right, fewer, study.photos),
+        same,
+    )
 
 
 def _lead(right: NDArray[np.bool_], other: NDArray[np.bool_], different: int) -> tuple[float, float]:

@@ -6,8 +6,8 @@ import scipy.stats
 
 from commands import ask, complaint, lpp
 from lpplusplus.images import ImageClassifier
-from lpplusplus.images.checking import expectations
 from lpplusplus.images.drawings import write_demo
+from lpplusplus.images.hold_out import expectations
 from lpplusplus.images.suggesting import choose
 
 

@@ -15,8 +15,7 @@ from lpplusplus.images.drawings import (
     render,
     write_demo,
 )
-from lpplusplus.images.drawings.scene import ARRANGEMENTS, COLOURS, PLACES, RELATIONS, TEXTURES
-from lpplusplus.images.drawings.shapes import parts
+from lpplusplus.images.drawings.scene import ARRANGEMENTS, COLOURS, PLACES, RELATIONS, TEXTURES, parts
 from tools.drawings.captions import (
     COLOUR_WORDS,
     NUMBERS,

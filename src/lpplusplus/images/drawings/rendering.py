@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from .scene import COLOURS, Scene, Spot, place
-from .shapes import Points, parts, smooth
+from .scene import COLOURS, Points, Scene, Spot, parts, place, smooth
 
 DOMAINS = ("plain", "shifted")
 _OVERSAMPLING = 2
