@@ -170,20 +170,6 @@ def test_other_machines_only_with_a_password(tmp_path, host):
     assert not (tmp_path / "birds").exists()
 
 
-@pytest.mark.parametrize("name", ["journal.jsonl", "incoming", "removed", "thumbnails", "settings.json", "features"])
-def test_a_folder_whose_insides_are_links_is_refused(tmp_path, name):
-    """Such a folder would let the page write elsewhere."""
-    make_folder(tmp_path / "birds", {"robin": 1})
-    (tmp_path / "birds" / ".lpp").mkdir()
-    (tmp_path / "target").write_text("mine\n")
-    (tmp_path / "birds" / ".lpp" / name).symlink_to(tmp_path / "target")
-    done = run("app", tmp_path / "birds", "--no-open", "--port", "0")
-    assert done.returncode in (1, 2)
-    assert "link" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert (tmp_path / "target").read_text() == "mine\n"
-
-
 def test_names_in_a_folder_are_text_to_the_browser(tmp_path):
     """Names that are pieces of pages, and names that are no text at all."""
     root = tmp_path / "birds"

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -102,7 +103,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(here):
         assert here.inside.reached == []
         assert TOKEN not in answer.text
         assert "<script" not in answer.text
-        assert answer.text.startswith("<!doctype html><html")  # It was escaped, and shown as a text.
+        assert answer.text.split()[:3] == ["<!doctype", "html>", "<html"]  # It was escaped, and shown as a text.
         assert "0;url=/?tab=try%22" in answer.text
         sent = answer.headers["set-cookie"]
         assert "HttpOnly" in sent
@@ -242,17 +243,9 @@ def test_every_answer_keeps_the_browser_careful(here):
             assert answer.headers["cache-control"] == "no-store"
 
 
-def test_other_machines_need_a_password():
-    with pytest.raises(ValueError, match="--password"):
-        guard.check_password("0.0.0.0", None, local=False)
-    with pytest.raises(ValueError, match="8 or more"):
-        guard.check_password("0.0.0.0", "short", local=False)
-    guard.check_password("0.0.0.0", PASSWORD, local=False)
-    guard.check_password("127.0.0.1", None, local=True)
-
-
 def test_the_password(monkeypatch):
-    monkeypatch.setattr(guard, "SECONDS_BETWEEN_GUESSES", 0.2)
+    now = [0.0]
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with site(password=PASSWORD, hosts=guard.names_of("0.0.0.0")) as there, there.client() as client:
         sent = {"Origin": there.address}
 
@@ -263,9 +256,9 @@ def test_the_password(monkeypatch):
         assert guess("wrong").status_code == 401
         assert guess(PASSWORD).status_code == 429  # At once: a program that guesses, not a person.
         assert there.inside.reached == []
-        time.sleep(0.25)
+        now[0] += guard.SECONDS_BETWEEN_GUESSES
         assert guess("x" * 5000).status_code == 413
-        time.sleep(0.25)
+        now[0] += guard.SECONDS_BETWEEN_GUESSES
         assert client.post("/", data={"password": PASSWORD}).status_code == 403  # A form of another page.
         assert client.post("/photo", data={"password": PASSWORD}, headers=sent).status_code == 401
         assert guess(PASSWORD).status_code == 200
