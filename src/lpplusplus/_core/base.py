@@ -1,5 +1,6 @@
 """The contract of all classifiers on embeddings, so that comparing them is a loop over a list."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -132,7 +133,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     """Base of all classifiers on embeddings.
 
     A method defines `_fit_task`, which sets `history_`, `text_`, and either `coef_` and `intercept_` or what its own
-    `_logits` needs. It defines `_count_parameters` if its trained parameters differ from a linear probe's. Everything
+    `_logits` needs. It names its `trained_arrays` if these are not the K·(D + 1) numbers of a linear probe. Everything
     else is inherited: checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
 
     `_fit_task` also sets `chosen_`: each thing that it chose among several values and the data that decided, such as
@@ -146,6 +147,8 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
     `needs_places`, `black_box`).
     """
 
+    trained_arrays: ClassVar[tuple[str, ...] | None] = None
+    """Fitted arrays whose entries are trained; None for as many numbers as a linear probe has."""
     needs_torch: ClassVar[bool] = False
     """Whether `fit` needs torch."""
     black_box: ClassVar[bool] = True
@@ -362,8 +365,10 @@ class FewShotClassifier(ClassifierMixin, InputChecks, SavedState):  # type: igno
         return self._count_parameters()
 
     def _count_parameters(self) -> int:
-        """`parameter_count_`; here that of a linear probe, with a bias or an α per class."""
-        return len(self._labels) * (self.n_features_in_ + 1)
+        """`parameter_count_`; by default that of a linear probe, with a bias or an α per class."""
+        if self.trained_arrays is None:
+            return len(self._labels) * (self.n_features_in_ + 1)
+        return sum(math.prod(getattr(self, name).shape) for name in self.trained_arrays)
 
     def save(self, path: str | PathLike[str], *, metadata: dict[str, Any] | None = None, support: bool = True) -> None:
         """Write the fitted classifier to one file, atomically; read it with `lpplusplus.load`.

@@ -13,18 +13,16 @@ from .options import Port, need
 
 
 def app(
-    folder: Annotated[
-        Path, Argument(help="The project: a folder per class, and what the page keeps. Made if it is not there.")
-    ] = Path("my-photos"),
+    folder: Annotated[Path, Argument(help="The project: a folder per class. Made if it is not there.")] = Path(
+        "my-photos"
+    ),
     host: Annotated[str, Option(help="Address to listen on; another needs --password.")] = "127.0.0.1",
     port: Port = 0,
     password: Annotated[str | None, Option(envvar="LPP_APP_PASSWORD", help="Password for other machines.")] = None,
-    undo: Annotated[
-        bool, Option("--undo", help="Take back the last change that a page made to the folder, and end.")
-    ] = False,
+    undo: Annotated[bool, Option("--undo", help="Take back the last change of a page to the folder, and end.")] = False,
     redo: Annotated[bool, Option("--redo", help="Do again what was undone last, and end.")] = False,
     keep: Annotated[
-        str | None, Option(help='Say that a photo, such as "robin/3.jpg", has the right class, and end.')
+        str | None, Option(help='Say that a photo, such as "a/3.jpg", has the right class, and end.')
     ] = None,
     open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
 ) -> None:
@@ -45,7 +43,7 @@ def app(
     if undo or redo or keep is not None:
         if undo + redo + (keep is not None) > 1:
             raise typer.BadParameter("choose one of --undo, --redo and --keep.")
-        _change(folder, "redo" if redo else "undo", keep)
+        _change(folder, redo, keep)
         return
     from ..app import guard
     from ..app.serve import serve
@@ -71,7 +69,7 @@ def app(
     remark("stopped; everything is in the folder.")
 
 
-def _change(folder: Path, what: str, keep: str | None) -> None:
+def _change(folder: Path, redo: bool, keep: str | None) -> None:
     """The same as buttons of the page, while no page is open."""
     from ..app.project import Project, about_turn
 
@@ -83,7 +81,7 @@ def _change(folder: Path, what: str, keep: str | None) -> None:
             show_json({"kept": keep})
             say("kept: {}", keep)
             return
-        found = project.redo() if what == "redo" else project.undo()
-    about, done = None if found is None else about_turn(found), {"undo": "undone", "redo": "done again"}[what]
+        found = project.redo() if redo else project.undo()
+    about, what, done = found and about_turn(found), *(("redo", "done again") if redo else ("undo", "undone"))
     show_json({done.replace(" ", "_"): about})
     say(f"{done}: {{}}", about) if about else say(f"nothing to {what}")

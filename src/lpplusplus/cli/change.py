@@ -17,9 +17,7 @@ from .train import checked, summary, tell
 if TYPE_CHECKING:
     pass
 
-ChangedFile = Annotated[
-    Path | None, Option("--output", "-o", help="File for the new classifier.", show_default="the old one is replaced")
-]
+ChangedFile = Annotated[Path | None, Option("--output", "-o", help="New file.", show_default="the old one is replaced")]
 
 
 class _Target:
@@ -97,9 +95,7 @@ def add(
 def remove(
     model: ModelFile,
     classes: Annotated[list[str] | None, Argument(help="Classes to remove, by their labels.")] = None,
-    photos: Annotated[
-        list[str] | None, Option(help="A photo or a folder of photos to remove; may be given several times.")
-    ] = None,
+    photos: Annotated[list[str] | None, Option(help="A photo or a folder of photos to remove; several times.")] = None,
     output: ChangedFile = None,
 ) -> None:
     """Remove classes or photos from a classifier.
@@ -123,9 +119,7 @@ def rename(
     model: ModelFile,
     old: Annotated[str, Argument(help="Label of a class.")],
     new: Annotated[str, Argument(help="Its new label; the same to change only --name.")],
-    name: Annotated[
-        str | None, Option(help="What prompts call it.", show_default="the new label in plain words")
-    ] = None,
+    name: Annotated[str | None, Option(help="What prompts call it.", show_default="the label in plain words")] = None,
     output: ChangedFile = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,

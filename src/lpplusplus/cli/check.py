@@ -72,9 +72,7 @@ def suggest(
     model: ModelFile,
     source: Annotated[Path, Argument(help="Unlabelled photos: a folder, a zip file, a list.")],
     count: Annotated[int, Option("--count", "-n", min=1, help="How many photos.")] = 20,
-    copy: Annotated[
-        Path | None, Option(help="Copy them to this new folder, in a folder per guess, for you to correct.")
-    ] = None,
+    copy: Annotated[Path | None, Option(help="Copy them to this new folder, in a folder per guess.")] = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,

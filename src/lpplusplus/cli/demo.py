@@ -26,9 +26,7 @@ TEMPLATE = "a picture of a {}."
 
 
 def demo(
-    photos: Annotated[
-        Path | None, Option(help="Your own images, one folder per class; nothing is written there.")
-    ] = None,
+    photos: Annotated[Path | None, Option(help="Your own images, a folder per class, which stay as they are.")] = None,
     encoder: Spec = None,
     keep: Annotated[Path | None, Option(help="Keep images, classifier, plots and a report in this folder.")] = None,
 ) -> None:
@@ -93,37 +91,25 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, *, kept: bool) 
             "folder": str(folder) if kept else None,
         }
     )
+    learned = f"{len(clf.support_)} images of {len(clf.classes_)} classes to learn from"
     if photos is None:
-        say(
-            f"Drew {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} to test "
-            f"on. Embedded them with the [bold]drawings[/] encoder, a small demonstration model that was trained on "
-            f"other drawings than these."
-        )
+        say(f"Drew {learned} and {result.images} to test on. Embedded them with the [bold]drawings[/] encoder, a small "
+            f"demonstration model that was trained on other drawings than these.")  # fmt: skip
     else:
-        say(
-            f"Took {len(clf.support_)} images of {len(clf.classes_)} classes to learn from and {result.images} others "
-            f"to test on. Nothing was written to {{}}.",
-            photos,
-        )
+        say(f"Took {learned} and {result.images} others to test on. Nothing was written to {{}}.", photos)
     heads, rows = [*map(str, shots)], ((name, *map(percent, row)) for name, row in curve.items())
     show_table("Accuracy on the test images, by examples per class", ("", *heads), rows, right=heads)
     names = ("/".join(Path(path).parts[-2:]) for path in some.paths)
     show_table("Some new images", ("image", "answer"), zip(names, answers, strict=True))
-    low, high = result.interval
-    say(
-        f"[bold]Accuracy {percent(result.accuracy)}[/] with all examples, after saving and loading "
-        f"({percent(low)} to {percent(high)} with 95 % confidence)."
-    )
+    between = " to ".join(map(percent, result.interval))
+    say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all examples, after saving and loading ({between} with "
+        f"95 % confidence).")  # fmt: skip
     if kept:
         places = [path for path in (folder / "photos", folder / "test") if path.exists()]
         say("Kept: {}", ", ".join(str(path) for path in (*places, model, *files, folder / "report.html")))
-    if photos is None:
-        say("With your own images, one folder per class:")
-        say("  lpp train photos/ -o birds.lpp --report birds.html")
-    else:
-        named = f" --encoder {encoder}" if encoder else ""
-        say("To train on all of them:")
-        say("  lpp train {}{} -o birds.lpp --report birds.html", photos, named)
+    say("With your own images, one folder per class:" if photos is None else "To train on all of them:")
+    named = f" --encoder {encoder}" if encoder else ""
+    say("  lpp train {}{} -o birds.lpp --report birds.html", photos or "photos/", named)
     say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 
@@ -159,10 +145,7 @@ def _split(photos: Path, encoder: str | None) -> tuple[ImageClassifier, Embeddin
     labels, counts = np.unique(found.labels, return_counts=True)
     if counts.min() < 2:
         alone = str(labels[counts.argmin()])
-        raise SourceError(
-            f"{photos} has a single image of {alone!r}: the demonstration needs two per class, one to learn from and "
-            f"one to test on."
-        )
+        raise SourceError(f"{photos} has a single image of {alone!r}: a class needs two, one of them for the test.")
     learn = sample_half(found.labels, SHOTS[-1])
     with bar("Training"):
         clf = ImageClassifier(spec).fit(found.subset(learn))
@@ -180,8 +163,6 @@ def _numbers(support: Embeddings) -> list[int]:
 def _draw(photos: Path, test: Path) -> None:
     from ..images.drawings import write_demo
 
-    with bar("Drawing images") as progress:
+    with bar("Drawing images"):
         write_demo(photos, SHOTS[-1], seed=1)
-        progress(1, 2)
         write_demo(test, TEST_IMAGES, seed=2)
-        progress(2, 2)

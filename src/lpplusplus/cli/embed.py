@@ -15,24 +15,14 @@ from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, 
 def embed(
     source: Annotated[
         Path,
-        Argument(
-            help="Folder per class, .zip, or a .csv/.jsonl manifest; with Ray also Parquet files with images, .tar "
-            "archives and addresses such as s3://bucket/photos.",
-            show_default=False,
-        ),
+        Argument(help="Folder per class, .zip or manifest; with Ray also Parquet, .tar and addresses such as s3://…"),
     ],
     output: Annotated[Path, Option("--output", "-o", help="Folder of the feature store; with Ray of Parquet files.")],
     encoder: Spec = None,
     views: Views = 0,
     labels: Annotated[bool, Option(help="Whether the images have labels.")] = True,
     batch_size: Annotated[
-        int | None,
-        Option(
-            min=1,
-            help="Images that the encoder takes at once.",
-            show_default="the encoder's own",
-            rich_help_panel=PANEL,
-        ),
+        int | None, Option(min=1, help="Images at once.", show_default="the encoder's own", rich_help_panel=PANEL)
     ] = None,
     on_error: ByEngine = None,
     engine: EngineOption = Engine.local,

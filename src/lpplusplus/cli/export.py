@@ -15,14 +15,10 @@ def export(
     model: ModelFile,
     output: Annotated[Path, Option("--output", "-o", help="File to write (.onnx).")],
     head_only: Annotated[
-        bool, Option("--head-only", help="Leave the encoder out: embeddings in, probabilities out.")
+        bool, Option("--head-only", help="Without the encoder: embeddings in, probabilities out.")
     ] = False,
-    int8: Annotated[
-        bool, Option("--int8", help="Store the encoder's weights in eight bits: smaller, a little less exact.")
-    ] = False,
-    programs: Annotated[
-        bool, Option("--programs/--no-programs", help="Also write a Python program and a page that use the file.")
-    ] = True,
+    int8: Annotated[bool, Option("--int8", help="The encoder's weights in eight bits: smaller, less exact.")] = False,
+    programs: Annotated[bool, Option(help="Also write a Python program and a page that use the file.")] = True,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
 ) -> None:
@@ -68,17 +64,8 @@ def export(
         }
     )
     takes = "a photo of any size" if made.takes == "image" else f"embeddings of {method.n_features_in_} dimensions"
-    say(
-        "[bold]{}[/]: {} MB, takes {}, gives {} probabilities",
-        output,
-        f"{made.bytes / 1e6:.1f}",
-        takes,
-        len(method.classes_),
-    )
-    say(
-        "checked: on made-up inputs it differs from the classifier by at most {} in probability",
-        f"{made.difference:.1g}",
-    )
+    say(f"[bold]{{}}[/]: {made.bytes / 1e6:.1f} MB, takes {takes}, gives {len(method.classes_)} probabilities", output)
+    say(f"checked: on made-up inputs it differs from the classifier by at most {made.difference:.1g} in probability")
     if len(written) > 1:
         program, page = written[1:]
         say("beside it: [bold]{}[/] (python {} photo.jpg) and [bold]{}[/] (a page; it needs onnxruntime-web beside it)",
@@ -91,9 +78,7 @@ Repository = Annotated[str, Argument(help="Repository on the hub, such as me/bir
 def push(
     model: ModelFile,
     repository: Repository,
-    private: Annotated[
-        bool, Option("--private", help="Make a new repository that only you and those you name can see.")
-    ] = False,
+    private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
     branch: Annotated[str | None, Option(help="Branch to push to.", show_default="main")] = None,
     message: Annotated[
         str, Option("--message", "-m", help="Message of the commit.")
@@ -151,8 +136,7 @@ def pull(
     labels = [str(label) for label in classifier.classes_.tolist()]
     encoder = (classifier.metadata_.get("images", {}).get("encoder") or {}).get("spec")
     show_json({"model": str(output), "repository": repository, "classes": labels, "encoder": encoder})
-    say(
-        "[bold]{}[/]: {} classes: {}", output, len(labels), ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-    )
+    some = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+    say("[bold]{}[/]: {} classes: {}", output, len(labels), some)
     if encoder:
         remark(f"It was trained with the encoder {encoder}; lpp predict opens it if it is on this machine.")

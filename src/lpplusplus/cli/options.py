@@ -29,19 +29,13 @@ ModelFile = Annotated[Path, Argument(help="A classifier that `lpp train` wrote."
 NewModel = Annotated[Path, Option("--output", "-o", help="File for the classifier.")]
 Errors = Annotated[OnError, Option("--on-error", help="What to do about an image that cannot be read.")]
 AllowNetwork = Annotated[
-    bool,
-    Option(
-        "--allow-network",
-        help="Let the encoder that a model or feature store names send images to a service, or be downloaded.",
-    ),
+    bool, Option("--allow-network", help="Let an encoder named by a file send images to a service, or be downloaded.")
 ]
 Views = Annotated[int, Option(min=0, help="Embed this many random crops of each image instead of its centre.")]
 Shots = Annotated[int | None, Option(min=1, help="Take this many images per class; by default all.")]
 Seed = Annotated[int, Option(min=0, help="Which images --shots takes.")]
 Store = Annotated[Path | None, Option(help="Keep the embeddings in this feature store.")]
-ClassFile = Annotated[
-    Path | None, Option("--classes", help="File with class names, one per line; or label, tab, name.")
-]
+ClassFile = Annotated[Path | None, Option("--classes", help="File of class names, one per line; or label, tab, name.")]
 Spec = Annotated[
     str | None,
     Option(
@@ -56,9 +50,7 @@ OtherSpec = Annotated[
     str | None,
     Option("--encoder", "-e", help="Where the encoder is, if it has moved since training.", autocompletion=_schemes),
 ]
-Report = Annotated[
-    Path | None, Option(help="Write a page (.html) with the mistakes and their photos, to open in a browser.")
-]
+Report = Annotated[Path | None, Option(help="Write a page (.html) that shows the mistakes and their photos.")]
 Host = Annotated[str, Option(help="Address to listen on; 0.0.0.0 for all networks.")]
 Port = Annotated[int, Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 for any.")]
 MaxImage = Annotated[int, Option("--max-image", min=1, help="Largest image, in MB.")]

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from .console import bar, percent, say, show_json, show_table, tell_skipped, wants_json
 from .options import AllowNetwork, ModelFile, OnError, OtherSpec, open_model
-from .ray import ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
+from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
     from ..images.answers import Question
@@ -22,10 +22,7 @@ LISTS = (".csv", ".jsonl", ".npz", ".parquet", ".safetensors", ".zip")
 def predict(
     model: ModelFile,
     images: Annotated[
-        list[Path],
-        Argument(
-            help="Images; or one folder, zip file, manifest, feature store, Parquet or arrays.", show_default=False
-        ),
+        list[Path], Argument(help="Images; or a single folder, zip file, manifest, feature store, Parquet or arrays.")
     ],
     top: Annotated[int, Option(min=1, help="How many of the likeliest classes to show.")] = 1,
     sets: Annotated[
@@ -38,15 +35,13 @@ def predict(
             min=0, max=1, help='Answer "none of these" for images of no known class; 0.05 tolerates 5 % false alarms.'
         ),
     ] = None,
-    other_names: Annotated[
-        Path | None, Option(help="Text file with names of other things, one per line, to help --none.")
-    ] = None,
+    other_names: Annotated[Path | None, Option(help="Names of other things, one per line, to help --none.")] = None,
     nearest: Annotated[int, Option(min=0, help="Also name this many training images that it looks most like.")] = 0,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
     on_error: ByEngine = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="With Ray: folder or address for Parquet files of answers.")
+        Path | None, Option("--output", "-o", help="Folder or address for answers.", rich_help_panel=PANEL)
     ] = None,
     engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,

@@ -28,15 +28,10 @@ class Engine(str, Enum):
 
 EngineOption = Annotated[Engine, Option(help="This machine, or a Ray cluster (extra `ray`).", rich_help_panel=PANEL)]
 RayAddress = Annotated[
-    str | None,
-    Option(
-        help="HOST:PORT of the cluster, or auto.",
-        show_default="RAY_ADDRESS, else a new one here",
-        rich_help_panel=PANEL,
-    ),
+    str | None, Option(help="HOST:PORT, or auto.", show_default="RAY_ADDRESS, else a new one", rich_help_panel=PANEL)
 ]
 Workers = Annotated[
-    int | None, Option(min=1, help="Most workers.", show_default="as many as there is room for", rich_help_panel=PANEL)
+    int | None, Option(min=1, help="Most workers.", show_default="as there is room", rich_help_panel=PANEL)
 ]
 WorkerCpus = Annotated[int, Option(min=1, help="Processors of each worker.", rich_help_panel=PANEL)]
 WorkerGpus = Annotated[float, Option(min=0, help="GPUs of each worker.", rich_help_panel=PANEL)]

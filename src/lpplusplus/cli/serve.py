@@ -24,8 +24,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token_file: Annotated[
-        Path | None,
-        Option(help="File with the token that requests must carry.", show_default="$LPP_SERVE_TOKEN, if set"),
+        Path | None, Option(help="File with the token of requests.", show_default="$LPP_SERVE_TOKEN, if set")
     ] = None,
     max_image: MaxImage = 20,
     max_pixels: Annotated[int, Option(min=1, help="Largest image, in million pixels.")] = 50,
@@ -94,9 +93,7 @@ def label_studio(
     token_file: Annotated[
         Path | None, Option(help="File with your token for Label Studio.", show_default="$LABEL_STUDIO_API_KEY, if set")
     ] = None,
-    files: Annotated[
-        Path | None, Option(help="Folder that Label Studio serves as local files, if it is here too.")
-    ] = None,
+    files: Annotated[Path | None, Option(help="Folder of Label Studio's local files, if it is here too.")] = None,
     encoder: Spec = None,
     template: Annotated[str, Option("--template", "-t", help="Sentence with {} for the class name.")] = (
         "a photo of a {}."

@@ -38,10 +38,7 @@ SUBJECTS = "@photo, @satellite, @texture, @food, @pet, @car, @plane, @action, @m
 
 def train(
     source: Annotated[
-        Path,
-        Argument(
-            help="Folder per class, .zip, manifest, feature store, .parquet, .npz or .safetensors.", show_default=False
-        ),
+        Path, Argument(help="Folder per class, .zip, manifest, feature store, .parquet, .npz or .safetensors.")
     ],
     output: NewModel,
     encoder: Spec = None,
@@ -57,7 +54,7 @@ def train(
     classes: ClassFile = None,
     val: Annotated[Path | None, Option(help="Validation images, of any kind that SOURCE can be. Not needed.")] = None,
     unlabelled: Annotated[
-        Path | None, Option(help="More images, without labels; used only if held-out images gain by it.")
+        Path | None, Option(help="Images without labels; used if held-out images gain by it.")
     ] = None,
     shots: Shots = None,
     seed: Seed = 0,
@@ -72,14 +69,10 @@ def train(
         ),
     ] = "lp++",
     allow_empty: Annotated[
-        bool, Option("--allow-empty", help="Keep empty class folders as classes known by name only.")
+        bool, Option("--allow-empty", help="Keep empty class folders as classes known by name.")
     ] = False,
     support: Annotated[
-        bool,
-        Option(
-            "--support/--no-support",
-            help="Keep the photos' embeddings in the file, without which it cannot be changed or checked later.",
-        ),
+        bool, Option(help="Keep the photos' embeddings in the file: without them it cannot be changed or checked.")
     ] = True,
     allow_network: AllowNetwork = False,
     on_error: Errors = OnError.stop,

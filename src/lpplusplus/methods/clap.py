@@ -1,6 +1,5 @@
 """CLAP: class names that are trained, each tied to where it began."""
 
-import math
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -65,7 +64,7 @@ class CLAP(TorchTrained, TextBased):
     (array(['cat'], dtype='<U3'), 300)
     """
 
-    normalize = True
+    trained_arrays = ("coef_",)
 
     text_norm: Annotated[float, number(0, open=True)] = 10.0
     epochs: Annotated[int, number(0, whole=True)] = 300
@@ -104,6 +103,3 @@ class CLAP(TorchTrained, TextBased):
         xp = backend.namespace(z)
         sums, counts = (backend.sum_by_class(part, task.y, task.n_classes)[:, 0] for part in (own, xp.ones_like(own)))
         return xp.where(counts > 0, sums, xp.ones_like(sums)) / xp.where(counts > 0, counts, xp.ones_like(counts))
-
-    def _count_parameters(self) -> int:
-        return math.prod(self.coef_.shape)

@@ -92,6 +92,7 @@ class ClipAdapter(TorchTrained, TextBased):
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "down_": "HD", "up_": "DH"}
     fitted_scalars: ClassVar[dict[str, str]] = {"ratio_": "factor", "epoch_": "number"}
+    trained_arrays = ("down_", "up_")
 
     flavour: Annotated[str, choice(tuple(FLAVOURS))] = "authors"
     ratio: Annotated[float | None, number(0, 1), nothing("as the flavour has it")] = None
@@ -142,6 +143,3 @@ class ClipAdapter(TorchTrained, TextBased):
     def _logits(self, X: Array) -> Array:
         names, down, up = (backend.like(part, X) for part in (self.coef_, self.down_, self.up_))
         return self._scores(backend.cast(X, names.dtype), names, down, up)
-
-    def _count_parameters(self) -> int:
-        return sum(math.prod(layer.shape) for layer in (self.down_, self.up_))

@@ -6,7 +6,6 @@ Only v is trained; the model stays as it is, and its image tower is not used. A 
 loss (`_loss`), in its gradient (`_backward`), in how it compares images with text (`_scores`) or in where v begins.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -151,6 +150,7 @@ class CoOp(TorchTrained):
         "epoch_": "number", "logit_scale_": "factor", "encoder_": "word", "fingerprint_": "word",
     }  # fmt: skip
     normalize = True
+    trained_arrays = ("context_",)
     black_box = False
 
     encoder: Annotated[
@@ -235,9 +235,6 @@ class CoOp(TorchTrained):
     def _logits(self, X: Array) -> Array:
         coef = backend.like(self.coef_, X)
         return backend.unit_rows(backend.cast(X, coef.dtype)) @ coef.T
-
-    def _count_parameters(self) -> int:
-        return math.prod(self.context_.shape)
 
     # What they share -----------------------------------------------------------------------------------------------
 

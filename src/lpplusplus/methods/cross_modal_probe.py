@@ -83,7 +83,7 @@ class CrossModalProbe(TextBased):
         "learning_rate_": "number",
         "weight_decay_": "number",
     }
-    normalize = True
+    trained_arrays = ("coef_",)
 
     batch_sizes: Annotated[tuple[int, ...], several(number(2, whole=True))] = (8, 32)
     learning_rates: Annotated[tuple[float, ...], several(number(0, open=True))] = (1e-3, 1e-4)
@@ -163,9 +163,6 @@ class CrossModalProbe(TextBased):
             return [0] * weights.shape[0]
         F = backend.unit_rows(task.X_val)
         return [int(((F @ head.T).argmax(1) == task.y_val).sum()) for head in weights]
-
-    def _count_parameters(self) -> int:
-        return math.prod(self.coef_.shape)
 
 
 class _AdamW:

@@ -173,7 +173,7 @@ class GDA(TextBased):
     """
 
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "number"}
-    normalize = True
+    trained_arrays = ()
     memory = MEMORY
 
     image_weight: Annotated[str | float, AUTO, number(0)] = "auto"
@@ -227,9 +227,6 @@ class GDA(TextBased):
         self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
         self.intercept_ = self.alpha_ * linear[index][1]
         return index
-
-    def _count_parameters(self) -> int:
-        return 0
 
 
 def equal_deviation(names: Array, images: Array, y: Array) -> float:

@@ -1,6 +1,5 @@
 """Linear adapter: one matrix on the image embedding, tied to the identity."""
 
-import math
 from typing import Annotated, ClassVar
 
 from .._core import backend
@@ -58,7 +57,7 @@ class LinearAdapter(TorchTrained, TextBased):
     """
 
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "matrix_": "DD"}
-    normalize = True
+    trained_arrays = ("matrix_",)
 
     penalty: Annotated[float | None, number(0), nothing("1 / S")] = None
     epochs: Annotated[int, number(0, whole=True)] = 300
@@ -85,9 +84,6 @@ class LinearAdapter(TorchTrained, TextBased):
     def _logits(self, X: Array) -> Array:
         names, matrix = (backend.like(part, X) for part in (self.coef_, self.matrix_))
         return adapted(backend.unit_rows(backend.cast(X, names.dtype)), matrix) @ names.T
-
-    def _count_parameters(self) -> int:
-        return math.prod(self.matrix_.shape)
 
 
 def adapted(F: Array, matrix: Array) -> Array:

@@ -52,7 +52,7 @@ class SSText(TextBased):
     """
 
     fitted_scalars: ClassVar[dict[str, str]] = {"tau_": "number"}
-    normalize = True
+    trained_arrays = ()
 
     tau: Annotated[str | float, AUTO, number(0, open=True)] = "auto"
 
@@ -79,6 +79,3 @@ class SSText(TextBased):
             self.chosen_ = {"tau": "validation"}
         self.coef_ = directions(self.tau_)
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
-
-    def _count_parameters(self) -> int:
-        return 0

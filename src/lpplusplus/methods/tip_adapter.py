@@ -25,7 +25,7 @@ class CacheClassifier(TextBased):
     fitted_arrays: ClassVar[dict[str, str]] = {"coef_": "KD", "text_": "KD?", "keys_": "ND", "values_": "N"}
     index_arrays = ("values_",)
     fitted_scalars: ClassVar[dict[str, str]] = {"alpha_": "factor", "beta_": "factor"}
-    normalize = True
+    trained_arrays: ClassVar[tuple[str, ...]] = ()
 
     cache_weight: Annotated[float, number(0)] = 1.0
     beta: Annotated[float, number(0)] = 1.0
@@ -145,6 +145,3 @@ class TipAdapter(CacheClassifier):
             self.history_.note(
                 f"no validation data and a class with a single example: α={self.alpha_:g} and β={self.beta_:g}"
             )
-
-    def _count_parameters(self) -> int:
-        return 0

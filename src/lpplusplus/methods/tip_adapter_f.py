@@ -1,6 +1,5 @@
 """Tip-Adapter-F: Tip-Adapter with trained keys."""
 
-import math
 from typing import Annotated, Any, ClassVar
 
 from .._core.parameters import SEED, generator, number, with_parameters
@@ -53,6 +52,7 @@ class TipAdapterF(TorchTrained, CacheClassifier):
     """
 
     fitted_scalars: ClassVar[dict[str, str]] = {**CacheClassifier.fitted_scalars, "epoch_": "number"}
+    trained_arrays = ("keys_",)
 
     epochs: Annotated[int, number(0, whole=True)] = 20
     batch_size: Annotated[int, number(1, whole=True)] = 256
@@ -79,6 +79,3 @@ class TipAdapterF(TorchTrained, CacheClassifier):
             seed=seed,
             **how,
         )
-
-    def _count_parameters(self) -> int:
-        return math.prod(self.keys_.shape)

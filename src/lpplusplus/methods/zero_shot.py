@@ -27,6 +27,8 @@ class TextBased(FewShotClassifier):
     Without `text`, the mean image of each class stands in for its name, and `history_.notes` says so.
     """
 
+    normalize = True
+
     logit_scale: Annotated[float, number(0, open=True)] = LOGIT_SCALE
 
     def _set_text(self, task: Task) -> None:
@@ -68,7 +70,7 @@ class ZeroShot(TextBased):
     array(['cat'], dtype='<U3')
     """
 
-    normalize = True
+    trained_arrays = ()
     memory = MEMORY
 
     def fit(
@@ -100,6 +102,3 @@ class ZeroShot(TextBased):
         self._set_text(task)
         self.intercept_ = backend.zeros(self.coef_, (task.n_classes,))
         self.chosen_ = {}
-
-    def _count_parameters(self) -> int:
-        return 0

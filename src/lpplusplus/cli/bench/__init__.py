@@ -29,12 +29,11 @@ def datasets(root: RootFolder = None, more: Catalogs = None) -> None:
                 "title": entry.title,
                 "folder": entry.folder,
                 "classes": entry.classes,
-                "state": None if status is None else status.state,
-                "usable": None if status is None else status.usable,
-                "found": {} if status is None else dict(status.found),
+                **{name: getattr(status, name, None) for name in ("state", "usable")},
+                "found": dict(getattr(status, "found", {})),
                 "expected": dict(entry.counts),
-                "missing": [] if status is None else list(status.missing),
-                "problem": "" if status is None else status.problem,
+                "missing": [*getattr(status, "missing", ())],
+                "problem": getattr(status, "problem", ""),
                 "advice": entry.advice,
             }
         )

@@ -26,15 +26,11 @@ def report(
     results: ResultsFolder,
     form: Annotated[Format, Option("--format", "-f", help="Format of the report.")] = Format.markdown,
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", help="Folder for the report and its figures; by default the text is printed."),
+        Path | None, Option("--output", "-o", help="Folder for report and figures; else it is printed.")
     ] = None,
-    plan: Annotated[
-        str | None,
-        Option("--plan", help="A plan, whose cells are expected; by default the plans that were run."),
-    ] = None,
+    plan: Annotated[str | None, Option(help="Plan whose cells are expected; else those that were run.")] = None,
     against: Annotated[
-        str | None, Option(help="A method: every other's difference from it, draw by draw, with standard errors.")
+        str | None, Option(help="A method: every other's difference from it, with standard errors.")
     ] = None,
 ) -> None:
     """Tables in the paper's shape, with the published figures beside ours.

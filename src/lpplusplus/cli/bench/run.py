@@ -23,20 +23,11 @@ if TYPE_CHECKING:
     from ...bench.results import Results
     from ...bench.runner import RunSummary, Workers
 
-RootFolder = Annotated[
-    Path | None, Option("--root", help="Folder with the data sets, one folder each, laid out as CoOp has them.")
-]
-Catalogs = Annotated[
-    list[Path] | None, Option("--catalog", help="A file with data sets of your own, in the catalog's form.")
-]
+RootFolder = Annotated[Path | None, Option(help="Folder with a folder per data set, laid out as CoOp has them.")]
+Catalogs = Annotated[list[Path] | None, Option("--catalog", help="File with data sets of your own, as in the catalog.")]
 NewResults = Annotated[Path, Option("--output", "-o", help="Folder for results.")]
-Jobs = Annotated[
-    int | None, Option("--jobs", "-j", min=1, help="Cells at once; by default as many as there are cores.")
-]
-Draws = Annotated[
-    int | None,
-    Option("--draws", "--tasks", min=1, help="Draws for each number of shots, instead of the plan's number."),
-]
+Jobs = Annotated[int | None, Option("--jobs", "-j", min=1, help="Cells at once; by default one for each core.")]
+Draws = Annotated[int | None, Option("--draws", "--tasks", min=1, help="Draws per number of shots; else the plan's.")]
 REASONS = 12
 """Largest number of different reasons for failures that are printed."""
 
@@ -56,7 +47,7 @@ def run(
     draws: Draws = None,
     limit: Annotated[float | None, Option(min=0.001, help="Seconds for a cell; a longer one fails.")] = None,
     prune: Annotated[
-        bool, Option("--prune", help="Remove results of cells that this plan does not ask for, and other plans.")
+        bool, Option("--prune", help="Remove results that this plan does not ask for, and other plans.")
     ] = False,
     engine: EngineOption = Engine.local,
     ray_address: RayAddress = None,
