@@ -122,15 +122,10 @@ def evaluate(probabilities: NDArray[Any], truth: NDArray[np.intp], labels: list[
     answers, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
     right = answers == truth
     confusion = confusion_matrix(truth, answers, labels=range(k))
-    asked, given, hits = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
+    counts = (confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal())
     scores = [
-        ClassScore(
-            labels[i],
-            int(asked[i]),
-            float(hits[i] / asked[i]) if asked[i] else None,
-            float(hits[i] / given[i]) if given[i] else None,
-        )
-        for i in range(k)
+        ClassScore(label, asked, hits / asked if asked else None, hits / given if given else None)
+        for label, asked, given, hits in zip(labels, *(each.tolist() for each in counts), strict=True)
     ]
     own = np.clip(probabilities[np.arange(n), truth], np.finfo(np.float64).tiny, 1)
     reliability = _reliability(confidence, right)

@@ -286,24 +286,20 @@ def learning_curve(
 
     A class that has fewer images gives all it has. Each accuracy is the mean over `choices` random choices of examples.
     """
-    support, classes = data.support, data.support.classes
+    support, everything = data.support, np.arange(len(test))
     assert support.labels is not None
-    everything, most = np.arange(len(test)), np.unique(support.labels, return_counts=True)[1].max()
+    most = np.unique(support.labels, return_counts=True)[1].max()
     methods = [method] if data.text is None else [method, LPPlusPlus(alpha="none")]
-    curve: dict[str, list[float]] = {EXAMPLES: []} if data.text is None else {NAMES: [], EXAMPLES: [], BOTH: []}
+    means = []
     for done, count in enumerate(shots, 1):
-        scores: list[list[Any]] = []
-        for seed in range(choices if count < most else 1):
-            rows = sample_shots(support.labels, count, seed, allow_fewer=True)
-            answers = _ask(methods, data, test, [(rows, everything)])
-            scores.append([float(answer.right.mean()) for answer in answers])
-        both, *examples = np.mean(scores, axis=0).tolist()
-        curve[BOTH if examples else EXAMPLES].append(both)
-        if examples:
-            curve[EXAMPLES] += examples
+        drawn = (sample_shots(support.labels, count, seed, allow_fewer=True) for seed in range(choices))
+        rows = [next(drawn)] if count >= most else [*drawn]
+        told = [_ask(methods, data, test, [(learn, everything)]) for learn in rows]
+        means.append(np.mean([[answers.right.mean() for answers in each] for each in told], axis=0))
         if progress is not None:
             progress(done, len(shots))
-    if data.text is not None:
-        by_names = ZeroShot().fit(text=data.text, classes=list(classes)).predict(test.rows)
-        curve[NAMES] = [float(np.mean(by_names == test.labels))] * len(shots)
-    return curve
+    both, *examples = np.transpose(means).tolist()
+    if data.text is None:
+        return {EXAMPLES: both}
+    named = ZeroShot().fit(text=data.text, classes=list(support.classes)).predict(test.rows)
+    return {NAMES: [float(np.mean(named == test.labels))] * len(shots), EXAMPLES: examples[0], BOTH: both}

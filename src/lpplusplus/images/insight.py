@@ -163,20 +163,21 @@ def examine(
     study = hold_out(model, data, progress)
     if study is None:
         return Insight("not measured", **found), None
-    right, labels = study.answers.right, study.answers.images.labels
+    right, scores = study.answers.right, study.answers.scores()
     if study.by_names is not None:
         names = study.by_names.right
         found |= {"zero_shot_accuracy": float(names.mean()), "over_names": _lead(right, names, study.different)}
     if study.by_examples is not None:
         alone = study.by_examples.right
         found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone, study.different)}
-    assert labels is not None
+    missed = [score for score in scores.classes if score.recall is not None and score.recall < 1]
+    missed.sort(key=lambda score: (score.recall, score.label))
     insight = Insight(
         study.measured,
         accuracy=float(right.mean()),
         interval=wilson(float(right.mean()), study.different),
-        weakest=_weakest(right, labels),
-        confused=[Confusion(*pair) for pair in study.answers.scores().confused(WEAK)],
+        weakest=[Weakness(one.label, one.recall or 0.0, one.images) for one in missed[:WEAK]],
+        confused=[Confusion(*pair) for pair in scores.confused(WEAK)],
         mislabelled=[] if validation is not None else mislabelled(study.answers),
         **found,
     )
@@ -229,14 +230,6 @@ def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
     label = answers.classes
     paths = answers.images.paths
     return [Doubt(paths[i], label[truth[i]], label[best[i]], round(float(other[i]), 4), int(i)) for i in order]
-
-
-def _weakest(right: NDArray[np.bool_], truth: NDArray[np.str_]) -> list[Weakness]:
-    scores = [
-        Weakness(str(label), float(right[truth == label].mean()), int((truth == label).sum()))
-        for label in np.unique(truth)
-    ]
-    return sorted((score for score in scores if score.accuracy < 1), key=lambda score: score.accuracy)[:WEAK]
 
 
 def doubtful_names(

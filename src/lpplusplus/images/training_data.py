@@ -122,14 +122,14 @@ class TrainingData:
         """Both. Names and text of classes that both have are those of this one."""
         mine, its = self.support, more.support
         classes = all_classes(mine.classes, its.classes)
-        names = dict(zip(its.classes, its.names, strict=True)) | dict(zip(mine.classes, mine.names, strict=True))
+        names = dict(zip((*its.classes, *mine.classes), (*its.names, *mine.names), strict=True))
         check_names({label: names[label] for label in classes}, "together with what is there")
-        if (self.text is None) != (more.text is None) and set(classes) != set(mine.classes):
+        text = self.text
+        if (text is None) != (more.text is None) and set(classes) != set(mine.classes):
             which = "the new" if more.text is None else "the present"
             raise SourceError(
                 f"{which} classes have no text embeddings, and others have: give them for all, or for none."
             )
-        text = self.text
         if text is not None and more.text is not None:
             order = [*mine.classes, *its.classes]
             text = np.concatenate([text, more.text], axis=-2)[..., [order.index(label) for label in classes], :]
@@ -282,29 +282,23 @@ def _digests(images: Embeddings) -> NDArray[np.uint8]:
 
 def _rows_of(support: Embeddings, photos: Any) -> list[int]:
     """Rows of the photos; refused if one of them is not in `support`."""
-    by_digest: dict[bytes, list[int]] = {}
-    by_name: dict[str, list[int]] = {}
+    rows_of: dict[bytes | str, list[int]] = {}
     for row, (digest, kept) in enumerate(zip(support.digests(), support.paths, strict=True)):
-        by_digest.setdefault(digest, []).append(row)
-        for name in {kept, short(kept)}:
-            by_name.setdefault(name, []).append(row)
+        keys_of: set[bytes | str] = {digest, kept, short(kept)}
+        for key in keys_of:
+            rows_of.setdefault(key, []).append(row)
     found: list[int] = []
     missing: list[str] = []
-
-    def take(rows: list[int], photo: Any) -> None:
-        found.extend(rows)
-        missing.extend([] if rows else [str(photo)])
-
     for photo in [photos] if isinstance(photos, str | os.PathLike) else photos:
         path = Path(photo)
+        keys: dict[Any, bytes | str] = {photo: path.as_posix()}
         if path.exists():
-            for file in _files(path):
-                take(by_digest.get(hashlib.sha256(content_of(file)).digest()[:DIGEST], []), file)
-            continue
-        named = by_name.get(path.as_posix(), [])
-        if len(named) > 1:
-            raise SourceError(f"{len(named)} photos are called {shown(str(photo))}: give the file itself.")
-        take(named, photo)
+            keys = {file: hashlib.sha256(content_of(file)).digest()[:DIGEST] for file in _files(path)}
+        elif len(rows_of.get(path.as_posix(), ())) > 1:
+            count = len(rows_of[path.as_posix()])
+            raise SourceError(f"{count} photos are called {shown(str(photo))}: give the file itself.")
+        found += [row for key in keys.values() for row in rows_of.get(key, ())]
+        missing += [str(name) for name, key in keys.items() if key not in rows_of]
     if missing:
         raise SourceError(
             f"{listed(missing)}: not among the {len(support)} photos of this classifier. A photo is known by its "
