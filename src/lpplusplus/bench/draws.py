@@ -137,7 +137,7 @@ class Draw:
             raise DrawError(f"this draw has version {saved.get('version')!r}, expected {VERSION}: upgrade lpplusplus.")
         content = {key: value for key, value in saved.items() if key not in ("format", "version", "sha256")}
         try:
-            found = record(
+            draw = record(
                 cls,
                 {**content, "test": _test_positions(content["test"]), "short": content["short"]},
                 "this draw",
@@ -145,9 +145,9 @@ class Draw:
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise DrawError(f"this draw is damaged ({error}).") from error
-        if found.sha256 != saved.get("sha256"):
-            raise DrawError(f"{found.title}: this draw was changed: its checksum does not match. Export it again.")
-        return found
+        if draw.sha256 != saved.get("sha256"):
+            raise DrawError(f"{draw.title}: this draw was changed: its checksum does not match. Export it again.")
+        return draw
 
     def check(self, data: Splits[Any]) -> None:
         """Raise `DrawError` unless this was drawn from `data`: same name, same labels in the same order."""
@@ -253,7 +253,7 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     if validation == "paper":
         raise DrawError("the splits of 2SFS have min(S, 4) validation images per class: write validation = 'coop'.")
     start = root / folder / "split_fewshot" / f"shot_{shots}-seed_{seed}"
-    found: dict[str, Positions] = {"validation": np.empty(0, np.intp)}
+    rows: dict[str, Positions] = {"validation": np.empty(0, np.intp)}
     sources = {"support": "train"}
     if validation == "coop":
         sources["validation"] = "train" if data.val is None else "val"
@@ -262,15 +262,15 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
         place = part.root.relative_to(root).as_posix()
         positions = {f"{place}/{file}": row for row, file in enumerate(part.files)}
         name = f"{start}_{'train' if purpose == 'support' else 'val'}.jsonl"
-        found[purpose] = _rows(Path(name), positions, part.labels)
+        rows[purpose] = _rows(Path(name), positions, part.labels)
     labels_train, labels_val, n_test = labels_of(data)
     if n_test is None:
         raise DrawError(f"{data.name} has no test split, which the splits of 2SFS leave to CoOp's file.")
-    counts = np.bincount(labels_train[np.unique(found["support"])], minlength=len(data.classes))
+    counts = np.bincount(labels_train[np.unique(rows["support"])], minlength=len(data.classes))
     short = tuple(int(k) for k in np.flatnonzero(counts < shots))
     return Draw(
         data.name, shots, seed, TWO_STAGE, validation, "repeat", sources.get("validation", "none"), "test",  # type: ignore[arg-type]
-        labels_digest(labels_train, labels_val, n_test), found["support"], found["validation"], np.arange(n_test),
+        labels_digest(labels_train, labels_val, n_test), rows["support"], rows["validation"], np.arange(n_test),
         {"support": short} if short else {},
     )  # fmt: skip
 

@@ -111,7 +111,7 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
     """
     position = {label: k for k, label in enumerate(classes)}
     rows, answers = np.arange(len(X)), [position[str(label)] for label in model.predict(X)]
-    found = np.zeros((len(X), len(classes)))
+    probabilities = np.zeros((len(X), len(classes)))
     if hasattr(model, "predict_proba"):
         scores = np.asarray(model.predict_proba(X), np.float64)
     elif hasattr(model, "decision_function"):
@@ -120,10 +120,10 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
             scores = np.stack([np.zeros_like(scores), scores], axis=1)
         softmax(scores, out=scores)
     else:
-        found[rows, answers] = 1
-        return found
+        probabilities[rows, answers] = 1
+        return probabilities
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} has no classes_: the order of its columns is not known.")
-    found[:, [position[str(label)] for label in model.classes_]] = scores
-    found[rows, answers] = np.nextafter(found.max(axis=1), 2)
-    return found
+    probabilities[:, [position[str(label)] for label in model.classes_]] = scores
+    probabilities[rows, answers] = np.nextafter(probabilities.max(axis=1), 2)
+    return probabilities

@@ -150,8 +150,8 @@ class DatasetLoader:
 
             crops = views if split == "train" else 0
             store = folder / (f"{split}-{crops}-views" if crops else split)
-            found = embed(data.images(split, positions), encoder, store=store, views=crops, progress=told)
-            parts[split] = replace(found, labels=data.part(split).labels[positions], positions=positions)
+            embeddings = embed(data.images(split, positions), encoder, store=store, views=crops, progress=told)
+            parts[split] = replace(embeddings, labels=data.part(split).labels[positions], positions=positions)
         computed = any(part.computed for part in parts.values())
         seconds = _encode_seconds(folder, time.perf_counter() - start if computed else None)
         names = encoder
@@ -173,20 +173,20 @@ def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Dra
     if not plan.draws_file:
         policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
         return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in wanted}
-    found: Draws = {}
+    draws: Draws = {}
     for draw in read_draws(plan.draws_file):
         if draw.dataset == data.name:
             draw.check(data)
-            if (draw.shots, draw.seed) in found:
+            if (draw.shots, draw.seed) in draws:
                 raise DrawError(
                     f"{plan.draws_file} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: "
                     f"export them from the results of one protocol."
                 )
-            found[draw.shots, draw.seed] = draw
+            draws[draw.shots, draw.seed] = draw
     for shots, seed in wanted:
-        if (shots, seed) not in found:
+        if (shots, seed) not in draws:
             raise DrawError(f"{data.name}: the file of draws has none of {shots} shots, seed {seed}.")
-    return {draw: found[draw] for draw in wanted}
+    return {draw: draws[draw] for draw in wanted}
 
 
 def _used(draws: Draws) -> dict[str, NDArray[np.intp]]:

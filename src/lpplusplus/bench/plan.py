@@ -114,10 +114,10 @@ class Plan:
     def protocol(self) -> dict[str, Any]:
         """How images are drawn. Newer keys with their defaults are left out, so that old cells stay the same."""
         keys = ("validation", "shortage", "generator", "views")
-        found: dict[str, Any] = {key: getattr(self, key) for key in keys}
+        protocol: dict[str, Any] = {key: getattr(self, key) for key in keys}
         if self.draws_file:
-            found["draws"] = hashlib.sha256(Path(self.draws_file).read_bytes()).hexdigest()
-        return found
+            protocol["draws"] = hashlib.sha256(Path(self.draws_file).read_bytes()).hexdigest()
+        return protocol
 
     def cells(self, dataset: str, encoder: str) -> Iterator[Cell]:
         """All cells of one data set and encoder, draw by draw, so that tables fill evenly."""
@@ -242,8 +242,8 @@ def _methods(words: tuple[str, ...], own: Mapping[str, Method], where: str) -> t
 def _made(method: Method, where: str) -> Method:
     """A method of the plan's own. If it cannot be made, it is refused now, not when its first cell runs."""
     try:
-        found = replace(method, estimator=named(method.estimator, Path(where).parent))
-        make(found.estimator, found.parameters)
+        made = replace(method, estimator=named(method.estimator, Path(where).parent))
+        make(made.estimator, made.parameters)
     except ValueError as error:
         raise PlanError(f"{where}: method {method.name!r}: {error}") from error
-    return found
+    return made

@@ -51,8 +51,8 @@ def run_cell(
     about: dict[str, Any] = {"draw": draw.sha256, "versions": versions()}
     try:
         with time_limit(limit):
-            found = _measured(cell, data, draw, build(cell) if model is None else model)
-        return Row(cell, "ok", **found, **about, finished=time.time())
+            measured = _measured(cell, data, draw, build(cell) if model is None else model)
+        return Row(cell, "ok", **measured, **about, finished=time.time())
     except Exception:
         return Row(cell, "failed", **about, traceback=traceback.format_exc(), finished=time.time())
 
@@ -77,17 +77,17 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
         model.fit(_images(support) if ours else support.rows, classes[support.labels], **offered)
         fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    found_chances = _chances(model, test, list(support.classes), data.columns)
+    probabilities = _chances(model, test, list(support.classes), data.columns)
     predict_seconds = time.perf_counter() - start
-    if not np.isfinite(found_chances).all():
+    if not np.isfinite(probabilities).all():
         raise FloatingPointError(f"{cell.method}: probabilities are not finite; a lower learning rate may help.")
-    found = evaluate(found_chances, np.asarray(test.labels), list(test.classes))
+    evaluation = evaluate(probabilities, np.asarray(test.labels), list(test.classes))
     history = getattr(model, "history_", None)
     curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
     validated = "X_val" in offered
     return {
-        "accuracy": found.accuracy,
-        "calibration_error": found.calibration_error,
+        "accuracy": evaluation.accuracy,
+        "calibration_error": evaluation.calibration_error,
         "fit_seconds": fit_seconds,
         "predict_seconds": predict_seconds,
         "encode_seconds": data.encode_seconds,
@@ -116,8 +116,8 @@ def _chances(
     They come from the scores of these classes alone: among all classes, their probabilities may all be 0.
     """
     if not isinstance(model, FewShotClassifier):
-        found = chances(model, test.rows, classes)
-        return found if columns is None else found[:, columns]
+        probabilities = chances(model, test.rows, classes)
+        return probabilities if columns is None else probabilities[:, columns]
     if columns is None:
         return np.asarray(model.predict_proba(test.rows))
     scores = np.asarray(model.decision_function(test.rows))
@@ -193,20 +193,20 @@ def selection_of(model: BaseEstimator) -> str:
 
 def kept_step(model: BaseEstimator) -> float | None:
     """The update, epoch or C of the fitted model."""
-    found = (getattr(model, name, None) for name in ("n_updates_", "epoch_", "C_"))
-    return next((float(value) for value in found if value is not None), None)
+    steps = (getattr(model, name, None) for name in ("n_updates_", "epoch_", "C_"))
+    return next((float(value) for value in steps if value is not None), None)
 
 
 @cache
 def versions() -> dict[str, str]:
     """Versions of the packages that matter for results, and a digest of the code of our methods."""
-    found = {CODE: _code()}
+    versions_of = {CODE: _code()}
     for package in ("lpplusplus", "numpy", "scipy", "scikit-learn", "torch"):
         try:
-            found[package] = version(package)
+            versions_of[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions_of
 
 
 def _code() -> str:

@@ -64,14 +64,14 @@ class Entry(Description):
         missing = missing_parts(self, Path(root))
         if missing:
             raise DatasetError(f"{self.title} is not complete: {Path(root) / missing[0]} is missing. {self.advice}")
-        found = layout.read(self, Path(root))
-        check_files(found)
-        lost = missing_files(found) if check_files_exist and layout.listed else []
+        splits = layout.read(self, Path(root))
+        check_files(splits)
+        lost = missing_files(splits) if check_files_exist and layout.listed else []
         if lost:
             raise DatasetError(
                 f"{self.title}: {len(lost)} images are listed but not there, such as {lost[0]}. {self.advice}"
             )
-        return found
+        return splits
 
     def features(
         self,
@@ -99,10 +99,10 @@ class Entry(Description):
         path = feature_path(self, Path(root), encoder)
         if not path.exists():
             raise DatasetError(f"{path} is missing. {self.advice}")
-        found = read_feature_file(path, name=self.name, prompt=prompt or self.options.get("prompt"))
+        features = read_feature_file(path, name=self.name, prompt=prompt or self.options.get("prompt"))
         if not allow_duplicates:
-            check_rows({name: part.X for name, part in found.parts.items()}, self.name, shared=found.shared)
-        return found
+            check_rows({name: part.X for name, part in features.parts.items()}, self.name, shared=features.shared)
+        return features
 
     def status(self, root: str | PathLike[str]) -> Status:
         """What is on disk and what is missing; fast, since no image is opened."""
@@ -136,13 +136,13 @@ def catalog(*files: str | PathLike[str]) -> dict[str, Entry]:
 
 def with_parents(sets: Mapping[str, Entry]) -> dict[str, Entry]:
     """The entries; those without templates get the templates of their parents."""
-    found = {}
+    entries = {}
     for name, entry in sets.items():
         if entry.parent and entry.parent not in sets:
             raise DatasetError(f"{entry.name}: its parent {entry.parent!r} is not a data set of this catalog.")
         parent = sets.get(entry.parent, entry)
-        found[name] = replace(entry, templates=entry.templates or parent.templates)
-    return found
+        entries[name] = replace(entry, templates=entry.templates or parent.templates)
+    return entries
 
 
 def find(name: str, sets: Mapping[str, Entry] | None = None) -> Entry:

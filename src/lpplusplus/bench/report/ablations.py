@@ -57,15 +57,15 @@ def _optimiser_table(ours: DataFrame, where: str) -> Table | None:
     low, most = chosen.shots.min(), chosen.shots.max()
     losses = {"standard loss": whole[whole.name.isin(standard)], "LP++ loss": whole[~whole.name.isin(standard)]}
     groups = {
-        f"{words}, {in_shots(n)}": {one.method.replace(STANDARD_LOSS, ""): one
-                                    for one in part[part.shots == n].itertuples()}
+        f"{words}, {in_shots(n)}": {score.method.replace(STANDARD_LOSS, ""): score
+                                    for score in part[part.shots == n].itertuples()}
         for words, part in losses.items()
         for n in sorted({low, most})
     }  # fmt: skip
-    names = in_order(one.replace(STANDARD_LOSS, "") for one in chosen.method)
+    names = in_order(score.replace(STANDARD_LOSS, "") for score in chosen.method)
     lines = lines_of("Optimiser", names, groups)
     for name, line in zip(names, lines, strict=True):
-        last = next((one for one in chosen.itertuples() if (one.method, one.shots) == (name, most)), None)
+        last = next((score for score in chosen.itertuples() if (score.method, score.shots) == (name, most)), None)
         line[Column("fit", "seconds", f"LP++ loss, {in_shots(most)}")] = last and last.fit_seconds
         line[Column("published fit", "seconds")] = published_seconds(name) if last and _is_papers(last) else None
     notes = ["The standard loss has no text term. Published times, if any, are of the paper's machine.", *gaps(chosen)]
@@ -84,22 +84,24 @@ def _start_table(ours: DataFrame, where: str) -> Table | None:
     lines = lines_of("Start", names, groups)
     for name, line in zip(names, lines, strict=True):
         for heading, members in groups.items():
-            one = members.get(name)
-            known = published_initial_loss(name, one.shots) if one and _is_papers(one) else None
-            line[Column("loss", "loss", heading)] = one and one.start_loss
-            line[Column("published loss", "loss", heading)] = known if one and one.start_loss > 0 else None
+            score = members.get(name)
+            known = published_initial_loss(name, score.shots) if score and _is_papers(score) else None
+            line[Column("loss", "loss", heading)] = score and score.start_loss
+            line[Column("published loss", "loss", heading)] = known if score and score.start_loss > 0 else None
     title = f"Starts, before any update, {_on(chosen)}{where}"
     return table_of("starts", title, lines, [*notes, *gaps(chosen), *doubts(whole, AVERAGE)], leaders(groups))
 
 
-def _is_papers(one: Any) -> bool:
+def _is_papers(score: Any) -> bool:
     """Whether an average is over the paper's eleven data sets, in its protocol."""
-    return bool(one.complete and one.papers and {canonical_dataset(name) for name in one.datasets} == set(DATASETS))
+    return bool(
+        score.complete and score.papers and {canonical_dataset(name) for name in score.datasets} == set(DATASETS)
+    )
 
 
 def _on(chosen: DataFrame) -> str:
     """The data sets that an average should have, in words."""
     sets = dict.fromkeys(
-        name for one in chosen.itertuples() for name in (*one.datasets, *(gap[0] for gap in one.missing))
+        name for score in chosen.itertuples() for name in (*score.datasets, *(gap[0] for gap in score.missing))
     )
     return on_sets([*sets])

@@ -24,23 +24,23 @@ def time_figure(over: DataFrame, styles: dict[str, Style], on: str) -> Plot | No
     """Accuracy against fit time at the fewest shots; zero-shot classification, which learns nothing, is a line."""
     whole = over[over.complete]
     fewest = whole.shots.min()
-    shown = {one.method: one for one in whole[whole.shots == fewest].itertuples()}
+    shown = {score.method: score for score in whole[whole.shots == fewest].itertuples()}
     zero = shown.pop(_ZERO_SHOT, None)
-    points = [one for one in shown.values() if one.fit_seconds > 0]
+    points = [score for score in shown.values() if score.fit_seconds > 0]
     if not points:
         return None
     figure, axes = new_figure(4.2)
-    legend = [(replace(styles[one.method], line="none"), one.method) for one in points]
+    legend = [(replace(styles[score.method], line="none"), score.method) for score in points]
     marks = {"markersize": 8, "markeredgecolor": "white", "markeredgewidth": 0.6, "capsize": 3}
-    for one in points:
-        style = replace(styles[one.method], line="none", width=1.5)  # The width of the bars.
-        axes.errorbar(one.fit_seconds, one.mean, yerr=np.nan_to_num(one.interval), **style.drawn(), **marks)
+    for score in points:
+        style = replace(styles[score.method], line="none", width=1.5)  # The width of the bars.
+        axes.errorbar(score.fit_seconds, score.mean, yerr=np.nan_to_num(score.interval), **style.drawn(), **marks)
     if zero is not None:
         style = replace(styles[_ZERO_SHOT], marker="")
         axes.axhline(zero.mean, zorder=1, **style.drawn())
         legend.append((replace(style, width=1.3), _ZERO_SHOT))
     axes.set_xscale("log")
-    _time_axis(axes, [one.fit_seconds for one in points])
+    _time_axis(axes, [score.fit_seconds for score in points])
     label(axes, "time of the fit, search included, features given", "accuracy, %")
     add_legend(figure, legend)
     caption = f"Accuracy against the time of the fit (logarithmic) with {in_shots(fewest)}, {on}. {BARS}"

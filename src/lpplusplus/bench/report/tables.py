@@ -97,30 +97,31 @@ def reading(tables: Sequence[Table]) -> list[str]:
 
 def cells_table(scores: DataFrame, averages: DataFrame) -> Table:
     """Everything in one long table: a line for each data set, encoder, method and number of shots."""
-    lines = [
-        _cell(one, missing=" ".join(f"draw {seed}" for seed in one.missing) or None, parameters=one.parameter_count,
-              black_box=one.black_box if one.draws else None)
-        for one in scores.itertuples()
-    ] + [
-        _cell(one, dataset=AVERAGE, missing="; ".join(name for name, *_ in one.missing) or None,
-              interval_95_of_average=one.interval_of_average)
-        for one in averages.itertuples() if len(one.datasets) + len(one.missing) > 1
-    ]  # fmt: skip
+    lines = []
+    for score in scores.itertuples():
+        missing = " ".join(f"draw {seed}" for seed in score.missing) or None
+        black_box = score.black_box if score.draws else None
+        lines.append(_cell(score, missing=missing, parameters=score.parameter_count, black_box=black_box))
+    for over in averages.itertuples():
+        if len(over.datasets) + len(over.missing) > 1:
+            missing = "; ".join(name for name, *_ in over.missing) or None
+            average_width = over.interval_of_average
+            lines.append(_cell(over, dataset=AVERAGE, missing=missing, interval_95_of_average=average_width))
     return Table("cells", "All cells", _CELLS, tuple(tuple(line.values()) for line in lines))
 
 
-def _cell(one: Any, **special: Value) -> Line:
+def _cell(score: Any, **special: Value) -> Line:
     """A line of the long table: values of `special` by their names, else attributes."""
-    known = beside(one)
+    known = beside(score)
     values = {
-        "std": one.deviation,
-        "interval_95": one.interval,
+        "std": score.deviation,
+        "interval_95": score.interval,
         "published_mean": known and known.mean,
         "published_interval_95": known and known.deviation,
-        "difference": known and one.mean - known.mean,
+        "difference": known and score.mean - known.mean,
         **special,
     }
-    return {c: plain(values[c.name] if c.name in values else getattr(one, c.name, None), c.kind) for c in _CELLS}
+    return {c: plain(values[c.name] if c.name in values else getattr(score, c.name, None), c.kind) for c in _CELLS}
 
 
 def _cost_table(main: DataFrame, free: DataFrame, where: str) -> Table | None:
@@ -128,26 +129,26 @@ def _cost_table(main: DataFrame, free: DataFrame, where: str) -> Table | None:
 
     Besides the methods of the comparison it has the cost of LP++ before any update.
     """
-    chosen = [one for part in (main, free) for one in part.itertuples() if one.draws]
+    chosen = [score for part in (main, free) for score in part.itertuples() if score.draws]
     if not (main.draws > 0).any():
         return None
-    paper = [one for one in chosen if (canonical_dataset(one.dataset), one.shots) == ("ImageNet", 16)]
-    largest = paper[0] if paper else max(chosen, key=lambda one: (plain(one.parameter_count) or 0, one.shots))
+    paper = [score for score in chosen if (canonical_dataset(score.dataset), score.shots) == ("ImageNet", 16)]
+    largest = paper[0] if paper else max(chosen, key=lambda score: (plain(score.parameter_count) or 0, score.shots))
     lines = []
-    for one in chosen:
-        if (one.dataset, one.shots) == (largest.dataset, largest.shots):
-            known = published_cost(one.name)
+    for score in chosen:
+        if (score.dataset, score.shots) == (largest.dataset, largest.shots):
+            known = published_cost(score.name)
             line: Line = {
-                Column("Method"): one.method,
-                Column("fit", "seconds"): one.fit_seconds,
-                Column("published fit"): known.get("time") if paper and one.papers else None,
-                Column("predict", "seconds"): one.predict_seconds,
-                Column("encode", "seconds"): one.encode_seconds,
-                Column("memory", "mib"): one.peak_mib,
-                Column("black box", "yes"): one.black_box,
-                Column("parameters", "count"): one.parameter_count,
+                Column("Method"): score.method,
+                Column("fit", "seconds"): score.fit_seconds,
+                Column("published fit"): known.get("time") if paper and score.papers else None,
+                Column("predict", "seconds"): score.predict_seconds,
+                Column("encode", "seconds"): score.encode_seconds,
+                Column("memory", "mib"): score.peak_mib,
+                Column("black box", "yes"): score.black_box,
+                Column("parameters", "count"): score.parameter_count,
                 Column("trained, by the official recipe"): known.get("trained"),
-                Column("calibration error", "percent"): one.calibration_error,
+                Column("calibration error", "percent"): score.calibration_error,
             }
             lines.append(line)
     notes = [
@@ -175,7 +176,8 @@ def by_shots(
 def grouped(found: DataFrame) -> Groups:
     """Scores or averages by shots, then by method."""
     return {
-        in_shots(n): {one.method: one for one in part.itertuples()} for n, part in found.groupby("shots", sort=True)
+        in_shots(n): {score.method: score for score in part.itertuples()}
+        for n, part in found.groupby("shots", sort=True)
     }
 
 
@@ -185,14 +187,14 @@ def lines_of(first: str, rows: Sequence[str], groups: Groups, names: dict[str, s
     for name in rows:
         line: Line = {Column(first): name}
         for heading, members in groups.items():
-            one = members.get(name)
-            known = None if one is None else beside(one, names)
+            score = members.get(name)
+            known = None if score is None else beside(score, names)
             line |= {
-                _mean(heading): one and one.mean,
-                Column("std", "percent", heading): one and one.deviation,
-                Column("95 % ±", "percent", heading): one and one.interval,
+                _mean(heading): score and score.mean,
+                Column("std", "percent", heading): score and score.deviation,
+                Column("95 % ±", "percent", heading): score and score.interval,
                 Column("published", "percent", heading): known.mean if known else None,
-                Column("difference", "points", heading): one.mean - known.mean if known and one else None,
+                Column("difference", "points", heading): score.mean - known.mean if known and score else None,
             }
         lines.append(line)
     return lines
@@ -212,28 +214,30 @@ def leaders(groups: Groups) -> dict[Column, str]:
     return found
 
 
-def beside(one: Any, names: dict[str, str] | None = None) -> Published | None:
+def beside(score: Any, names: dict[str, str] | None = None) -> Published | None:
     """The published figure of a score or an average; None where its cells are not the paper's."""
-    if not one.papers:
+    if not score.papers:
         return None
-    datasets = getattr(one, "datasets", None) or (one.dataset,)
-    name = (names or {}).get(one.name, one.name)
+    datasets = getattr(score, "datasets", None) or (score.dataset,)
+    name = (names or {}).get(score.name, score.name)
     return (
-        published(name, datasets[0], one.shots) if len(datasets) == 1 else published_average(name, datasets, one.shots)
+        published(name, datasets[0], score.shots)
+        if len(datasets) == 1
+        else published_average(name, datasets, score.shots)
     )
 
 
 def gaps(averages: DataFrame) -> list[str]:
     """Why an average is missing, and the average over the sets that are complete."""
     reasons: dict[tuple[int, str], list[str]] = {}
-    for one in averages[~averages.complete.astype(bool)].itertuples():
-        lacks = ", ".join(f"{name} ({done} of {wanted} draws)" for name, done, wanted in one.missing)
-        who = one.method
-        if one.datasets:
-            known = beside(one)
-            who += f" (over the other {len(one.datasets)}: {one.mean:.2f}"
+    for score in averages[~averages.complete.astype(bool)].itertuples():
+        lacks = ", ".join(f"{name} ({done} of {wanted} draws)" for name, done, wanted in score.missing)
+        who = score.method
+        if score.datasets:
+            known = beside(score)
+            who += f" (over the other {len(score.datasets)}: {score.mean:.2f}"
             who += f", published {known.mean:.2f})" if known else ")"
-        reasons.setdefault((one.shots, lacks), []).append(who)
+        reasons.setdefault((score.shots, lacks), []).append(who)
     return [f"{in_shots(n)}: incomplete on {lacks}: {'; '.join(who)}." for (n, lacks), who in sorted(reasons.items())]
 
 
@@ -245,8 +249,8 @@ def _counts(chosen: DataFrame) -> list[str]:
         low, high = whole.draws.min(), whole.draws.max()
         notes.append(f"{low} to {high} draws per cell." if low < high else f"{counted(low, 'draw')} per cell.")
     lacking: dict[tuple[str, int, int], list[str]] = {}
-    for one in chosen[chosen.missing.map(len) > 0].itertuples():
-        lacking.setdefault((one.method, one.draws, one.draws + len(one.missing)), []).append(str(one.shots))
+    for score in chosen[chosen.missing.map(len) > 0].itertuples():
+        lacking.setdefault((score.method, score.draws, score.draws + len(score.missing)), []).append(str(score.shots))
     return notes + [
         f"{who}: only {done} of {total} draws at shots {', '.join(at)}." for (who, done, total), at in lacking.items()
     ]
@@ -254,12 +258,12 @@ def _counts(chosen: DataFrame) -> list[str]:
 
 def doubts(found: DataFrame, dataset: str) -> list[str]:
     """Errata of the published cells that are shown."""
-    shown = {(canonical_method(one.name), one.shots) for one in found.itertuples() if beside(one)}
+    shown = {(canonical_method(score.name), score.shots) for score in found.itertuples() if beside(score)}
     place = AVERAGE if dataset == AVERAGE else canonical_dataset(dataset)
     return [
-        f"Published {one.method}, {in_shots(one.shots)}: {one.what}."
-        for one in errata()
-        if one.dataset == place and (one.method, one.shots) in shown
+        f"Published {score.method}, {in_shots(score.shots)}: {score.what}."
+        for score in errata()
+        if score.dataset == place and (score.method, score.shots) in shown
     ]
 
 
@@ -279,7 +283,7 @@ def paired_tables(scores: DataFrame, against: str) -> list[Table]:
                          f"{', '.join(in_order(scores.method))}.")  # fmt: skip
     places = [*scores.groupby(["dataset", "encoder"], sort=False).groups]
     known = {
-        (*place, method): {one.shots: one for one in part.itertuples()}
+        (*place, method): {score.shots: score for score in part.itertuples()}
         for (*place, method), part in scores.groupby(["dataset", "encoder", "method"], sort=False)
     }
     tables = [_overview(known, places, in_order(scores.method), against)] if len(places) > 1 else []
@@ -337,7 +341,7 @@ def _place_table(
         last = float(ours[max(ours)].fit_seconds) if ours else 0.0
         line[Column("fit")] = None if not ours else NOTHING if np.isnan(last) else duration(last)
         lines.append(line)
-    draws = max((one.draws for one in theirs.values()), default=0)
+    draws = max((score.draws for score in theirs.values()), default=0)
     notes = [f"Mean of {draws} draws."] + [f"{method}: draws {', '.join(at)}." for method, at in fewer.items()]
     title = f"{', '.join(place)}: accuracy (difference from {against})"
     return table_of("paired " + " ".join(place), title, lines, notes)
