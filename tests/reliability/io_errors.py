@@ -122,8 +122,7 @@ def prepare(root):
     small = ("-e", "drawings")
     bench = ("bench", "run", "--root", root, "-j", 1)
     old = before["train"]
-    lpp("train", root / "old", *small, "-o", old / "m.lpp", "--store", old / "f", "--report", old / "r.html")
-    lpp("embed", root / "old", *small, "-o", before["embed"] / "f")
+    lpp("train", root / "old", *small, "-o", old / "m.lpp", "--report", old / "r.html")
     shutil.copy(before["train"] / "m.lpp", root / "m.lpp")
     lpp("train", root / "test", *small, "-o", root / "n.lpp")
     for name in grown:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -378,3 +379,14 @@ def test_the_page_in_a_browser(page, trained, photos, kind):
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.screenshot(path=Path(os.environ["LPP_SCREENSHOTS"], f"export-{kind}-{scheme}.png"))
+
+
+def test_an_export_names_no_folder_of_this_machine(tmp_path):
+    """The file is made to be given away."""
+    clf = ImageClassifier("drawings").fit(
+        [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")], ["a", "b"]
+    )
+    clf.origin_ = replace(clf.origin_, spec=f"onnx:{tmp_path}/clip")
+    made = export_onnx(clf, tmp_path / "head.onnx", head_only=True)
+    assert json.loads(made.metadata["encoder"])["spec"] == "onnx:clip"
+    assert str(tmp_path).encode() not in (tmp_path / "head.onnx").read_bytes()

@@ -103,35 +103,32 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
     added = []
     for node in [one for one in graph.node if one.op_type in HEAVY and len(one.input) > 1]:
         name = node.input[1]
-        origin = casts[name].input[0] if name in casts else name
-        if origin not in stored or max(users[name], users[origin]) > 1:
+        cast = casts.get(name)
+        origin = name if cast is None else cast.input[0]
+        if origin not in stored or max(users[name], users[origin]) > 1 or not _worth_it(stored[origin]):
             continue
-        weights = onnx.numpy_helper.to_array(stored[origin])
-        if not _worth_it(weights):
-            continue
-        axis = _axis_of_outputs(node, weights.ndim)
-        dtype = np.float32 if name in casts else weights.dtype
-        numbers, scales = _bytes(weights.astype(np.float32), axis)
+        weights, kind = onnx.numpy_helper.to_array(stored[origin]), stored[origin].data_type
         graph.initializer.remove(stored[origin])
-        if name in casts:
-            graph.node.remove(casts[name])
-        graph.initializer.extend(
-            [onnx.numpy_helper.from_array(numbers, origin), onnx.numpy_helper.from_array(scales, f"{origin}_scale")]
-        )
-        whole = name if name in casts else f"{name}_whole"
-        wide = f"{whole}_wide" if dtype != np.float32 else whole
-        added.append(onnx.helper.make_node("Cast", [origin], [f"{wide}_bytes"], name=f"{wide}_cast_bytes", to=1))
-        added.append(onnx.helper.make_node("Mul", [f"{wide}_bytes", f"{origin}_scale"], [wide], name=f"{wide}_scaled"))
-        if wide != whole:
-            added.append(onnx.helper.make_node("Cast", [wide], [whole], name=f"{whole}_cast", to=10))
-        node.input[1] = whole
+        if cast is not None:
+            kind = onnx.TensorProto.FLOAT
+            graph.node.remove(cast)
+        numbers, scales = _bytes(weights.astype(np.float32), _axis_of_outputs(node, weights.ndim))
+        made = (numbers, origin), (scales, f"{origin}_scale")
+        graph.initializer.extend(onnx.numpy_helper.from_array(*one) for one in made)
+        for step, inputs, result, to in (
+            ("Cast", [origin], "wide", {"to": onnx.TensorProto.FLOAT}),
+            ("Mul", [f"{origin}_wide", f"{origin}_scale"], "scaled", {}),
+            ("Cast", [f"{origin}_scaled"], "whole", {"to": kind}),
+        ):
+            added.append(onnx.helper.make_node(step, inputs, [f"{origin}_{result}"], f"{origin}_{result}_node", **to))
+        node.input[1] = f"{origin}_whole"
     rest = list(graph.node)
     del graph.node[:]
     graph.node.extend([*added, *rest])
 
 
-def _worth_it(weights: np.ndarray[Any, Any]) -> bool:
-    return weights.dtype.kind == "f" and weights.dtype != np.float64 and weights.size >= SMALL
+def _worth_it(weights: onnx.TensorProto) -> bool:
+    return weights.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16) and np.prod(weights.dims) >= SMALL
 
 
 def _axis_of_outputs(node: onnx.NodeProto, ndim: int) -> int:

@@ -16,7 +16,7 @@ import anyio
 import numpy as np
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
-from fastapi.security import HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from numpy.typing import NDArray
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
@@ -139,12 +139,12 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
     add_handlers(app)
 
-    async def known(request: Request) -> bool:
+    bearer = HTTPBearer(auto_error=False) if settings.token is not None else lambda: None  # It describes itself.
+
+    async def known(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> bool:
         """Whether the request carries the token, or none is needed."""
-        if settings.token is None:
-            return True
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), settings.token.encode())
+        said = "" if given is None else given.credentials
+        return settings.token is None or hmac.compare_digest(said.encode(), settings.token.encode())
 
     async def admitted(is_known: Annotated[bool, Depends(known)]) -> None:
         if not is_known:
@@ -153,8 +153,6 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
             )
 
     guarded: dict[str, Any] = {"dependencies": [Depends(admitted)]}
-    if settings.token is not None:  # Only for the description: `admitted` decides.
-        guarded["dependencies"].append(Depends(HTTPBearer(auto_error=False)))
     some = [registry.models[0].name]
     ModelName = Annotated[
         str | None, Query(alias="model", description="Which model; by default the first.", examples=some)
@@ -193,7 +191,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
                     rows = await batcher.embed(_encoder(model), asked)
                 else:
                     names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
-                if rows.size * len(model.labels) < WORTH_A_THREAD:
+                if rows.size * len(model.names) < WORTH_A_THREAD:
                     said = _answer(model, names, rows, question)
                 else:
                     said = await to_thread.run_sync(_answer, model, names, rows, question)
