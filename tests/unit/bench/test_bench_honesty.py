@@ -236,3 +236,33 @@ def test_results_written_by_0_1_are_read():
             assert results.done(one.cell for one in rows) == {one.cell.key for one in rows}
             assert results.planned() == []
             assert summarise(rows)["mean"].notna().all()
+
+
+def test_the_commands_ask_for_a_plan_and_prune_what_it_does_not_ask_for(root, capsys):
+    import typer
+
+    from lpplusplus.cli.bench.report import report as report_command
+    from lpplusplus.cli.bench.run import run as run_command
+
+    plan = root / "plan.toml"
+    text = """
+datasets = ["made"]
+encoders = ["one"]
+methods = ["Zero-shot", "GDA"]
+shots = [1]
+draws = 2
+
+[dataset.made]
+folder = "."
+reader = "feature-file"
+files = { one = "made.npz" }
+"""
+    for content, prune, count in ((text, False, 4), (text.replace(', "GDA"', ""), True, 2)):
+        plan.write_text(content)
+        with pytest.raises(typer.Exit):
+            run_command(str(plan), root / "r", root, jobs=1, prune=prune)
+        assert len(Results(root / "r").rows()) == count
+    plan.write_text(text.replace("draws = 2", "draws = 3"))
+    capsys.readouterr()
+    report_command(root / "r", plan=str(plan))
+    assert "4 missing" in capsys.readouterr().out
