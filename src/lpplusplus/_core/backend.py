@@ -149,8 +149,8 @@ def column_dots_(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->j", a, b) if type(a) is np.ndarray else a.mul_(b).sum(0)
 
 
-def unit_rows(x: Array, order: Array | None = None) -> Array:
-    """Rows of `x`, in the given order, scaled to length 1; zero rows stay zero. `x` itself if nothing changes."""
+def unit_rows(x: Array) -> Array:
+    """Rows of `x` scaled to length 1; zero rows stay zero. `x` itself if nothing changes."""
     xp = namespace(x)
     squares = squared_lengths(x)
     limits = xp.finfo(x.dtype)
@@ -163,24 +163,9 @@ def unit_rows(x: Array, order: Array | None = None) -> Array:
     # Rows of unit length up to rounding stay as they are: a copy of 16 000 x 1024 would be the largest array of a fit.
     off = xp.abs(squares - 1) > 16 * float(xp.finfo(x.dtype).eps)
     # With autograd they are divided, too: the gradient of x / |x| has no part along x.
-    learns = getattr(x, "requires_grad", False)
-    nothing_to_scale = not learns and not bool(xp.any(off & (squares > 0)))
-    if order is not None:
-        x, squares = x[order], squares[order]
-    if nothing_to_scale:
+    if not getattr(x, "requires_grad", False) and not bool(xp.any(off & (squares > 0))):
         return x
-    inverse = 1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))
-    if order is None or learns:
-        return x * inverse[:, None]
-    x *= inverse[:, None]
-    return x
-
-
-def has_unit_rows(x: Array) -> bool:
-    """Whether `unit_rows` has nothing to do."""
-    return bool(
-        namespace(x).all(namespace(x).abs(squared_lengths(x) - 1) <= 16 * float(namespace(x).finfo(x.dtype).eps))
-    )
+    return x * (1 / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares))))[:, None]
 
 
 def unit_vectors(x: Array) -> Array:

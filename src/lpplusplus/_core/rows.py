@@ -124,7 +124,9 @@ class Rows:
 
     def unit(self) -> Rows:
         """Rows scaled to length 1; if all have this length already, nothing is scaled when reading."""
-        if self._map is None and all(backend.has_unit_rows(self[rows, :]) for rows in self.blocks()):
+        if self._map is None and all(
+            block is backend.unit_rows(block) for block in (self[rows, :] for rows in self.blocks())
+        ):
             return self
         return self._with(self._index, self._factors, unit=True)
 

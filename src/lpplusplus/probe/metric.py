@@ -111,7 +111,7 @@ def products(a: tuple[Array, Array | None], b: tuple[Array, Array | None]) -> Ar
 
 
 def within(
-    F: Array | Rows, y: Array, n_classes: int, team: Team = ALONE, rho: float = RHO, weights: Array | None = None
+    F: Array | Rows, y: Array, n_classes: int, team: Team = ALONE, weights: Array | None = None
 ) -> Metric | None:
     """The metric of labelled images; None if no class has two different ones.
 
@@ -140,8 +140,8 @@ def within(
     total = float(xp.linalg.trace(scatter))
     if not total > (ROUNDING * float(xp.finfo(F.dtype).eps)) ** 2 * float((sums * means).sum()):
         return None
-    scatter *= rho * dim / total
-    rows = None if rows is None else (rho * dim / total) ** 0.5 * rows
+    scatter *= RHO * dim / total
+    rows = None if rows is None else (RHO * dim / total) ** 0.5 * rows
     return Metric(*backend.triangle_and_inverse(_plus_one(scatter)), rows, moment)
 
 

@@ -21,9 +21,10 @@ def scatter(F, y):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("rho", [1.0, 0.3])
-def test_the_root_is_one_of_the_shrunk_scatter(shape, rho):
+def test_the_root_is_one_of_the_shrunk_scatter(shape, rho, monkeypatch):
     F, y, T = small_task(*shape, seed=0, n_extra=3)
-    metric = within(F, y, shape[0], rho=rho)
+    monkeypatch.setattr("lpplusplus.probe.metric.RHO", rho)
+    metric = within(F, y, shape[0])
     R = metric.images(np.eye(shape[2]))
     assert np.allclose(R @ R.T, np.linalg.inv(np.eye(shape[2]) + rho * scatter(F, y)), atol=1e-10)
     assert np.allclose(metric.images(F) @ metric.text(T).T, F @ T.T)
