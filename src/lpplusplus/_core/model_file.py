@@ -72,8 +72,8 @@ def save(
         )
     arrays = {
         name: np.ascontiguousarray(backend.to_numpy(value))
-        for name, value in estimator._arrays_to_save().items()
-        if value is not None
+        for name in estimator.fitted_arrays
+        if (value := getattr(estimator, name)) is not None
     }
     task = vars(estimator).get("task_")
     if support and task is not None:
