@@ -30,6 +30,14 @@ MOST_CLASSES = 100
 """Classes that a model card names."""
 SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#{}!&~$"})
 errors: Any = huggingface_hub.utils  # Every version has the errors here.
+_REASONS: tuple[tuple[Any, str], ...] = (
+    (errors.HFValidationError, "this is not the name of a repository, such as me/birds"),
+    (errors.RevisionNotFoundError, "the hub has no such revision of it"),
+    (errors.GatedRepoError, "accept the terms on its page first, then log in with `hf auth login`"),
+    (errors.RepositoryNotFoundError, "not on the hub, or not for you: log in with `hf auth login`"),
+    ((errors.EntryNotFoundError, errors.LocalEntryNotFoundError), f"has no file {FILE} that could be fetched: it may "
+     "be no classifier of lpplusplus"),
+)  # fmt: skip
 
 
 class HubModel(
@@ -149,32 +157,20 @@ def _in_words(name: str, writes_to: str | PathLike[str]) -> Iterator[None]:
     """Errors of the hub's client, in one line that says what to do."""
     try:
         yield
-    except errors.HFValidationError as error:
-        raise SourceError(f"{name!r} is not the name of a repository, such as me/birds.") from error
-    except errors.RevisionNotFoundError as error:
-        raise SourceError(f"{name}: the hub has no such revision of it.") from error
-    except errors.GatedRepoError as error:
-        raise SourceError(f"{name}: accept the terms on its page first, then log in with `hf auth login`.") from error
-    except errors.RepositoryNotFoundError as error:
-        raise SourceError(f"{name}: not on the hub, or not for you: log in with `hf auth login`.") from error
-    except (errors.EntryNotFoundError, errors.LocalEntryNotFoundError) as error:
-        raise SourceError(
-            f"{name}: has no file {FILE} that could be fetched: is it a classifier of lpplusplus?"
-        ) from error
-    except errors.HfHubHTTPError as error:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        remedy = (
-            "log in with `hf auth login`, with a token that may write" if status in (401, 403) else "try again later"
-        )
-        raise SourceError(f"{name}: the hub refuses ({status}): {remedy}.") from error
-    except OSError as error:
-        if error.errno not in _OF_DISKS:
-            raise _unreachable(name, error) from error
-        raise SourceError(f"{name}: {error.filename or writes_to}: {error.strerror}.") from error
     except Exception as error:  # The client lets errors of its HTTP library through.
-        raise _unreachable(name, error) from error
+        raise SourceError(f"{name}: {_reason(error, writes_to)}.") from error
 
 
-def _unreachable(name: str, error: Exception) -> SourceError:
+def _reason(error: Exception, writes_to: str | PathLike[str]) -> str:
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return reason
+    if isinstance(error, errors.HfHubHTTPError):
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        may_not = status in (401, 403)
+        remedy = "log in with `hf auth login`, with a token that may write" if may_not else "try again later"
+        return f"the hub refuses ({status}): {remedy}"
+    if isinstance(error, OSError) and error.errno in _OF_DISKS:
+        return f"{error.filename or writes_to}: {error.strerror}"
     first = (str(error).strip().splitlines() or [""])[0]
-    return SourceError(f"{name}: the hub cannot be asked ({type(error).__name__}: {first}).")
+    return f"the hub cannot be asked ({type(error).__name__}: {first})"
