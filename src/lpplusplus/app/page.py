@@ -19,7 +19,7 @@ from anyio import create_task_group, to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ..encoders.base import EncoderError
 from ..images.errors import SourceError, StoreError
@@ -66,15 +66,20 @@ class Tab:
                 async with create_task_group() as tasks:
                     tasks.start_soon(self._follow)
                     with suppress(WebSocketDisconnect, ValueError):
-                        async for asked in self.socket.iter_json():
-                            await self._do(asked)
+                        while self._is_open:
+                            await self._do(await self.socket.receive_json())
                     tasks.cancel_scope.cancel()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the browser has not left while something was sent."""
+        return self.socket.application_state is WebSocketState.CONNECTED
 
     async def _follow(self) -> None:
         """Send what has changed."""
         self._news.set()
         with suppress(WebSocketDisconnect):
-            while True:
+            while self._is_open:
                 await self._news.wait()
                 self._news.clear()
                 async with self._busy:
@@ -105,7 +110,7 @@ class Tab:
         changed = {name: slot for name, slot in slots.items() if self._sent.get(name) != slot}
         self._sent |= changed
         told, self._told = self._told, []
-        if changed or told:
+        if (changed or told) and self._is_open:
             await self.socket.send_json(
                 {"slots": changed, "place": self.view.address(), "tab": self.view.tab, "told": told}
             )
@@ -117,6 +122,7 @@ class Tab:
         if content != self._shown:  # With thousands of photos the view is large; progress comes often.
             parts |= {"tabs": "tabs", "view": view.tab, "dialog": "dialog"}
             self._shown = content
+            self._sent = {slot: html for slot, html in self._sent.items() if slot in parts}  # It has the jobs' slots.
         slots = {slot: render(part, self.state, now, view) for slot, part in parts.items()}
         return slots | {job.slot: render_job(job) for job in list(self.state.jobs.values()) if not job.over}
 

@@ -6,7 +6,7 @@ import ctypes
 import secrets
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from socket import socket
 
@@ -65,7 +65,9 @@ def serve(
         stack.enter_context(quiet_pillow())
         project = stack.enter_context(Project(folder))
         learner = stack.enter_context(Learner(project))
-        app: ASGIApp = guard.protect(make_app(AppState(project, learner)), token=token, password=password, hosts=hosts)
+        learner.look()
+        state = stack.enter_context(closing(AppState(project, learner)))
+        app: ASGIApp = guard.protect(make_app(state), token=token, password=password, hosts=hosts)
         run(app, sock, lambda: ready(token), seconds_to_finish=2)
 
 

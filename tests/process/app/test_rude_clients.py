@@ -1,6 +1,7 @@
 """`lpp app` and clients that do not behave: endless headers, those who leave, photos that no encoder takes."""
 
 import io
+import json
 import socket
 import time
 from contextlib import contextmanager, suppress
@@ -14,6 +15,8 @@ from serving import served
 from toy_images import encoded, make_folder, toy_image
 
 pytest.importorskip("websockets", reason="needs the extra app")
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 
 @pytest.fixture
@@ -91,3 +94,24 @@ def test_a_form_that_ends_too_early_is_refused(service):
         for body in (part + part[:-90], part):
             assert client.post("/upload/robin", content=body, headers=headers).status_code == 400
         assert client.post("/upload/robin", content=part + b"--x--\r\n", headers=headers).json()["added"]
+
+
+def test_tabs_that_are_torn_off_are_no_traceback(service):
+    """While the program is about to send them something, with and without a goodbye."""
+    origin = f"http://127.0.0.1:{service.port}"
+    with known(service) as client:
+        ((name, value),) = client.cookies.items()
+        options = {"origin": origin, "additional_headers": {"Cookie": f"{name}={value}"}}
+        for turn in range(12):
+            with (
+                suppress(ConnectionError, ConnectionClosed),
+                connect(f"{origin}/tab".replace("http", "ws"), **options) as tab,
+            ):
+                tab.send('"tab=understand"' if turn % 3 else "no json")
+                tab.send(json.dumps({"do": "add_class", "name": f"kind {turn}"}))
+                if turn % 2:
+                    tab.socket.shutdown(socket.SHUT_RDWR)
+        time.sleep(1)
+        assert client.get("/").status_code == 200
+    said = service.stop()
+    assert "Traceback" not in said, said[-3000:]
