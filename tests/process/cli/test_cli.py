@@ -490,7 +490,7 @@ def test_bad_images_are_skipped(bad, trained, work):
         assert [problem["path"] for problem in result["skipped"]] == broken
     said = run("predict", trained[0], *broken, "--on-error", "skip")
     assert said.returncode == 1
-    assert said.stderr.splitlines()[-1].startswith("lpp: no image of a list can be used")
+    assert said.stderr.splitlines()[-1].startswith("lpp: no image of the list of images can be used")
 
 
 def test_wrong_command_lines(trained, photos, work):
