@@ -87,7 +87,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
     async def admitted(given: Annotated[HTTPBasicCredentials | None, Depends(HTTPBasic(auto_error=False))]) -> None:
         said = "" if given is None else given.password
         if password is not None and not hmac.compare_digest(said.encode(), password.encode()):
-            raise Refusal(401, "unauthorised", "send the password.", WWW_Authenticate="Basic")
+            raise Refusal(401, "unauthorised", "send the password.", "Basic")
 
     app = FastAPI(lifespan=lifespan, dependencies=[Depends(admitted)], openapi_url=None)
     add_handlers(app)
@@ -143,9 +143,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
             learner.annotate(number, where, None if cancelled else learner.config.label_of(annotation.get("result")))
         elif action == "ANNOTATIONS_DELETED":
             listed = sent.get("annotations")
-            gone = (
-                [_number(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-            )
+            gone = [_number(_object(one).get("id")) for one in (listed if isinstance(listed, list) else [])]
             learner.forget([number for number in gone if number is not None])
         elif action == "START_TRAINING" and (number := _number(project.get("id"))) is not None:
             await _in_thread(learner.catch_up, number)

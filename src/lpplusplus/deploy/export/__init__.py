@@ -182,9 +182,7 @@ def _metadata(method: FewShotClassifier, images: ImageClassifier | None) -> dict
 def _serialised(model: onnx.ModelProto) -> bytes:
     size = model.ByteSize()
     if size > LARGEST:
-        raise ExportError(
-            f"the whole classifier has {size / 1e9:.1f} GB, and an ONNX file at most 2: try --int8, or --head-only."
-        )
+        raise ExportError(f"it has {size / 1e9:.1f} GB, and an ONNX file at most 2: try --int8, or --head-only.")
     return bytes(model.SerializeToString())
 
 

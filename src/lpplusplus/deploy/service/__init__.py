@@ -148,9 +148,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
 
     async def admitted(is_known: Annotated[bool, Depends(known)]) -> None:
         if not is_known:
-            raise Refusal(
-                401, "unauthorised", "send the header Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer"
-            )
+            raise Refusal(401, "unauthorised", "send the header Authorization: Bearer TOKEN.", "Bearer")
 
     guarded: dict[str, Any] = {"dependencies": [Depends(admitted)]}
     some = [registry.models[0].name]
@@ -235,9 +233,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
 
 def _answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], question: Question) -> Predictions:
     if rows.shape[1] != model.dim:
-        raise Refusal(
-            422, "bad_embeddings", f"{model.name} takes embeddings of {model.dim} numbers, not of {rows.shape[1]}."
-        )
+        raise Refusal(422, "bad_embeddings", f"{model.name} takes rows of {model.dim} numbers, not of {rows.shape[1]}.")
     doubts = question.sets is not None or question.none is not None
     able = getattr(model.classifier, "held_out_losses_", None) is not None
     try:

@@ -49,10 +49,7 @@ class Batcher:
     async def embed(self, encoder: Encoder, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """Embeddings, (n, D)."""
         if self._waiting + len(pictures) > self._queue:
-            raise Refusal(
-                429, "queue_full", f"{self._waiting} images wait, of {self._queue} at most: try again in a moment.",
-                Retry_After="1",
-            )  # fmt: skip
+            raise Refusal(429, "queue_full", f"{self._waiting} images wait, of {self._queue} at most: try again soon.")
         self._count(len(pictures))
         rows = [asyncio.ensure_future(self._row(encoder, picture)) for picture in pictures]
         try:

@@ -47,9 +47,10 @@ class Failure(BaseModel):
 class Refusal(Exception):  # noqa: N818  (It is an answer, not a fault of ours.)
     """Ends a request with a status and a clear body."""
 
-    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+    def __init__(self, status: int, code: str, message: str, scheme: str = "") -> None:
         super().__init__(message)
-        self.status, self.code, self.headers = status, code, {k.replace("_", "-"): v for k, v in headers.items()}
+        self.status, self.code = status, code
+        self.headers = {401: {"WWW-Authenticate": scheme}, 429: {"Retry-After": "1"}}.get(status, {})
 
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -61,9 +61,7 @@ class RequestReader:
         """What was sent, to a model that takes embeddings of length `dim`."""
         kind = kind_of(request)
         if kind not in ("multipart/form-data", "application/json"):
-            raise Refusal(
-                415, "unknown_content_type", "send multipart/form-data with images, or JSON with images or embeddings."
-            )  # fmt: skip
+            raise Refusal(415, "unknown_content_type", "send multipart/form-data, or images or embeddings in JSON.")
         length = request.headers.get("content-length", "")
         if length.isdigit():
             self._check(int(length), 0)
@@ -76,9 +74,7 @@ class RequestReader:
         if mine > self._settings.max_request:
             raise Refusal(413, "request_too_large", f"a request may have {self._settings.max_request:,} bytes.")
         if self._held + more > self._settings.max_bytes:
-            raise Refusal(
-                429, "busy", "the requests under way fill the memory for them: try again later.", Retry_After="1"
-            )
+            raise Refusal(429, "busy", "the requests under way fill the memory for them: try again later.")
 
     async def _chunks(self, request: Request, held: list[int]) -> AsyncGenerator[bytes, None]:
         async for chunk in request.stream():
@@ -93,9 +89,7 @@ class RequestReader:
             pictures = []
             for field, value in form.multi_items():
                 if field != "images" or not isinstance(value, UploadFile):
-                    raise Refusal(
-                        422, "invalid", f'the field {field!r} is not expected: send files in fields "images".'
-                    )
+                    raise Refusal(422, "invalid", f'{field!r} is not expected: send files in fields "images".')
                 self._check_size(value.size or 0, name := value.filename or "image")
                 pictures.append(Picture(name, await value.read()))
         finally:
@@ -145,9 +139,7 @@ class RequestReader:
 
     def _check_size(self, size: int, name: str) -> None:
         if size > self._settings.max_image:
-            raise Refusal(
-                413, "image_too_large", f"{name}: has more than the {self._settings.max_image:,} bytes allowed."
-            )
+            raise Refusal(413, "image_too_large", f"{name}: has more than {self._settings.max_image:,} bytes.")
 
 
 def kind_of(request: Request) -> str:
