@@ -2,13 +2,14 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lpplusplus import load
 from lpplusplus._core.model_file import ModelFormatError
-from lpplusplus.images import ImageClassifier
+from lpplusplus.images import ImageClassifier, embed, open_images
 from toy_encoder import ToyEncoder
 from toy_images import make_folder, toy_image
 
@@ -81,3 +82,25 @@ def test_damaged(saved, value):
     path = again(saved, lambda about: about.update(trained_on=value))
     with pytest.raises(ModelFormatError):
         opened(path)
+
+
+def test_validation_photos_that_were_trained_on_are_known_by_content(tmp_path):
+    """Embeddings of one photo differ in the last bits if it shares its batch with others."""
+    photos = make_folder(tmp_path / "photos", {"robin": 4, "wren": 4, "dunnock": 4})
+    found = embed(open_images(photos), ToyEncoder())
+    val = replace(found, X=np.nextafter(found.X, np.float32(np.inf)))
+    clf = ImageClassifier(ToyEncoder()).fit(found, val=val)
+    assert clf.look_into().as_dict()["copies"] == 12
+    clf.save(tmp_path / "a.lpp")
+    assert ImageClassifier.load(tmp_path / "a.lpp", encoder=ToyEncoder()).look_into().as_dict()["copies"] == 12
+    only = replace(val, hashes=None)  # Of arrays: equal embeddings are all there is to see.
+    assert ImageClassifier(ToyEncoder()).fit(found, val=only).look_into().as_dict()["copies"] == 0
+    same = replace(found, hashes=None)
+    assert ImageClassifier(ToyEncoder()).fit(found, val=same).look_into().as_dict()["copies"] == 12
+
+
+def test_a_photo_of_two_classes_is_known_under_both(tmp_path):
+    photos = make_folder(tmp_path / "photos", {"robin": 3, "wren": 3})
+    shutil.copy(photos / "wren" / "000.png", photos / "robin" / "twin.png")
+    clf = ImageClassifier(ToyEncoder()).fit(photos)
+    assert len(clf.add(photos).support_) == 7
