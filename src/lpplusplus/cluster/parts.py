@@ -175,16 +175,15 @@ class Packed:
         table = file.read_row_group(self.group, columns=wanted)
         images: list[Any] = table.column(column).to_pylist()
         paths: list[Any] = table.column("path").to_pylist() if "path" in wanted else [None] * len(images)
-        items: list[Item] = []
-        for row, (image, path) in enumerate(zip(images, paths, strict=True)):
-            if isinstance(image, dict):  # As Hugging Face's data sets have them.
-                path = path or image.get("path")
-                image = image.get("bytes")
-            if image is not None and not isinstance(image, bytes):
-                kind = shown(str(table.schema.field(column).type))
-                raise SourceError(f"{self.where}: {column!r} is {kind}, not bytes.")
-            items.append(TableBytes(image, path or f"{self.where}[{self.group}.{row}]"))
+        items = [self._of_row(row, *one, column) for row, one in enumerate(zip(images, paths, strict=True))]
         return image_set(items, labels_of(table.column(LABEL), self.where)[0] if self.labels else None, self.where)
+
+    def _of_row(self, row: int, image: Any, path: str | None, column: str) -> Item:
+        if isinstance(image, dict):  # As Hugging Face's data sets have them.
+            image, path = image.get("bytes"), path or image.get("path")
+        if image is not None and not isinstance(image, bytes):
+            raise SourceError(f"{self.where}: {column!r} has a {type(image).__name__}, not bytes.")
+        return TableBytes(image, path or f"{self.where}[{self.group}.{row}]")
 
     def _of_archive(self, archive: Any) -> ImageSet:
         """In the layout of WebDataset: `000.jpg` beside `000.cls` or `000.json` with a label."""
@@ -291,25 +290,33 @@ def _images(source: str, labels: bool) -> ImageSet:
 
 def _packed(source: str, labels: bool) -> list[Packed]:
     """The parts of Parquet files and tar archives; none if the source has images instead."""
-    fs = need_pyarrow("fs")
     system, path = open_place(source)
-    info = system.get_file_info(path)
-    if info.type == fs.FileType.NotFound:
-        raise SourceError(f"{spelled(source)} does not exist.")
-    inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
-    chosen = sorted((o for o in inside if o.base_name[:1] not in "._"), key=lambda one: one.path)
-    tars = [one for one in chosen if re.search(r"\.(tar|tgz)(\.\w+)?$", one.base_name)]
+    files = _files(system, path, spelled(source))
+    tars = [one for one in files if re.search(r"\.(tar|tgz)(\.\w+)?$", one.base_name)]
     place = source if is_address(source) else ""
     compressed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
     if compressed:
         raise SourceError(f"{compressed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
-    parts = [Packed(place, one.path, one.size, labels) for one in tars]
-    for one in chosen if not tars else ():
-        if one.base_name.endswith(".parquet"):
-            file = need_pyarrow("parquet").ParquetFile(system.open_input_file(one.path))
-            groups = 1 if EMBEDDING in file.schema_arrow.names else file.metadata.num_row_groups
-            parts += [Packed(place, one.path, one.size, labels, group) for group in range(groups)]
-    return parts
+    if tars:
+        return [Packed(place, one.path, one.size, labels) for one in tars]
+    tables = [one for one in files if one.base_name.endswith(".parquet")]
+    return [Packed(place, one.path, one.size, labels, group) for one in tables for group in _groups(system, one.path)]
+
+
+def _files(system: Any, path: str, where: str) -> list[Any]:
+    """The file, or those directly in the folder, by name; without hidden ones."""
+    fs = need_pyarrow("fs")
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise SourceError(f"{where} does not exist.")
+    inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
+    return sorted((one for one in inside if one.base_name[:1] not in "._"), key=lambda one: one.path)
+
+
+def _groups(system: Any, path: str) -> range:
+    """Row groups that are parts: of embeddings, the file is one part."""
+    file = need_pyarrow("parquet").ParquetFile(system.open_input_file(path))
+    return range(1 if EMBEDDING in file.schema_arrow.names else file.metadata.num_row_groups)
 
 
 def _label(content: bytes, ending: str, where: str) -> str | None:

@@ -111,10 +111,7 @@ def _files(system: Any, path: str, where: str) -> tuple[list[_Pair], ShardIndex 
     if NAME in files:
         with system.open_input_stream(f"{path}/{NAME}") as stream:
             index = read_index(stream.read(LARGEST + 1), PARQUET, f"{where}/{NAME}")
-        names = [part_name(number) for number in range(len(index.shards))]
-        lost = sorted({*names} - files)
-        if lost:
-            raise StoreError(f"{where}: {lost[0]} is missing ({len(lost)} such part(s)): embed again to rebuild it.")
+        names = _complete(index, files, where)
     elif clip_retrieval.is_layout({one.base_name: not one.is_file for one in inside}):
         return [*clip_retrieval.pairs(system, path)], None
     else:
@@ -122,6 +119,14 @@ def _files(system: Any, path: str, where: str) -> tuple[list[_Pair], ShardIndex 
         if not names:
             raise SourceError(f"{where} has no Parquet files: to embed images there, use lpp embed --engine ray.")
     return [(f"{path}/{name}", None) for name in names], index
+
+
+def _complete(index: ShardIndex, files: set[str], where: str) -> list[str]:
+    names = [part_name(number) for number in range(len(index.shards))]
+    lost = sorted({*names} - files)
+    if lost:
+        raise StoreError(f"{where}: {lost[0]} is missing ({len(lost)} such part(s)): embed again to rebuild it.")
+    return names
 
 
 class _Part:
@@ -199,19 +204,11 @@ def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: 
     _parallel(lambda k: parts[k].read(X[ends[k] : ends[k + 1]]), range(len(parts)))
     check_finite_rows(X, where)
     filled = [part for part in parts if part.rows]
-    labels = [label for part in filled for label in part.labels or ()]
-    labelled = len(labels) == len(X)
-    if labels and not labelled:
-        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
-    classes, names = named_classes(labels, all(part.whole for part in filled), where)
-    if index is not None and index.labelled:
-        if not labelled or not set(classes) <= set(index.classes):
-            raise StoreError(f"{where}: its rows have other labels than its index: embed again to rebuild it.")
-        classes, names = index.classes, index.names
+    labels, classes, names = _labels(filled, index, where)
     hashes = [part.hashes for part in filled if part.hashes is not None]
     return Embeddings(
         X.reshape(len(X), *shape),
-        np.array(labels, np.str_) if labelled else None,
+        labels,
         [path for part in filled for path in part.paths],
         classes,
         names,
@@ -219,6 +216,22 @@ def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: 
         hashes=np.concatenate(hashes) if len(hashes) == len(filled) else None,
         reused=len(X),
     )
+
+
+def _labels(
+    filled: Sequence[_Part], index: ShardIndex | None, where: str
+) -> tuple[NDArray[np.str_] | None, tuple[str, ...], tuple[str, ...]]:
+    """Labels of all rows, classes and their names."""
+    labelled = {part.labels is not None for part in filled}
+    if len(labelled) > 1:
+        raise SourceError(f"{where}: some files have a column {LABEL!r}, others have none.")
+    labels = [label for part in filled for label in part.labels or ()]
+    classes, names = named_classes(labels, all(part.whole for part in filled), where)
+    if index is not None and index.labelled:
+        if not labels or not set(classes) <= set(index.classes):
+            raise StoreError(f"{where}: its rows have other labels than its index: embed again to rebuild it.")
+        classes, names = index.classes, index.names
+    return np.array(labels, np.str_) if labels else None, classes, names
 
 
 def _origin(parts: Sequence[_Part], index: ShardIndex | None) -> Origin | None:

@@ -58,8 +58,12 @@ def open_images(
         return from_manifest(path, labels=labels)
     if suffix in EXTENSIONS and not labels:
         return from_list([path])
-    if labels and suffix == ".npy" and path.exists():
-        raise SourceError(
+    raise _unknown(path, labels)
+
+
+def _unknown(path: Path, labels: bool) -> SourceError:
+    if labels and path.suffix.lower() == ".npy" and path.exists():
+        return SourceError(
             f"{path} is a lone array, without labels: save both in one file, "
             f"np.savez({str(path.with_suffix('.npz'))!r}, embeddings=…, labels=…)."
         )
@@ -67,4 +71,4 @@ def open_images(
     kinds = kinds if labels else f"an image, {kinds}"
     expected = "images as <class>/*.jpg below a folder, or a list with path and label" if labels else "one of these"
     what = f"is neither {kinds}" if path.exists() else "does not exist"
-    raise SourceError(f"{path} {what}: expected {expected}.")
+    return SourceError(f"{path} {what}: expected {expected}.")

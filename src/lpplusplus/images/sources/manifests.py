@@ -97,10 +97,7 @@ def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[
             continue
         where = f"{path}, line {reader.line_num}"
         if header is None:
-            header = [cell.strip() for cell in row]
-            if any(header.count(name) != 1 for name in needed):
-                columns = "a column path and a column label" if labels else "a column path"
-                raise SourceError(f"{where}: expected a header with {columns}, found {shown(header)}.")
+            header = _header(row, needed, where)
             continue
         if len(row) != len(header):
             raise SourceError(
@@ -113,6 +110,14 @@ def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[
         yield reader.line_num, cells[0], cells[-1]
     if header is None:
         raise SourceError(f"{path} is empty: expected a header with {' and '.join(needed)}.")
+
+
+def _header(row: list[str], needed: tuple[str, ...], where: str) -> list[str]:
+    header = [cell.strip() for cell in row]
+    if any(header.count(name) != 1 for name in needed):
+        columns = " and ".join(f"a column {name}" for name in needed)
+        raise SourceError(f"{where}: expected a header with {columns}, found {shown(header)}.")
+    return header
 
 
 def _jsonl_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:

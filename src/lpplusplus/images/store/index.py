@@ -71,24 +71,27 @@ def read_index(content: bytes, kind: str, where: str) -> ShardIndex:
                 f"{where} has format {shown(said)}, version {shown(version)}; this lpplusplus reads version {VERSION}: "
                 f"upgrade it."
             )
-        origin = Origin.read(held["settings" if kind == STORE else "origin"])
-        shards = tuple(
-            Receipt(**entry) for entry in (held["shards"] if kind == STORE else ({"rows": n} for n in held["rows"]))
-        )  # Refuses other keys: nothing but a shard's number decides its file name.
-        classes, names, labelled = tuple(held["classes"]), tuple(held["names"]), held["labelled"]
-        if len(classes) != len(names) or not all(isinstance(name, str) for name in classes + names):
-            raise ValueError("classes and names do not fit together")
-        numbers = (number for receipt in shards for number in receipt[:3])
-        if not all(type(n) is int and n >= 0 for n in numbers) or not all(type(one.digest) is str for one in shards):
-            raise ValueError("sizes are not whole numbers")
-        if type(labelled) is not bool:
-            raise ValueError(f"labelled is {shown(labelled)}")
-        return ShardIndex(origin, classes, names, labelled, shards)
+        if kind == PARQUET:
+            held = held | {"settings": held["origin"], "shards": [{"rows": rows} for rows in held["rows"]]}
+        return _index(held)
     except StoreError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         what = textwrap.shorten(str(error), 200, placeholder=" …")
         raise StoreError(f"{where} is damaged ({what}): embed again to rebuild it.") from error
+
+
+def _index(held: dict[str, Any]) -> ShardIndex:
+    shards = tuple(Receipt(**entry) for entry in held["shards"])  # Refuses other keys: none decides a file's name.
+    classes, names, labelled = tuple(held["classes"]), tuple(held["names"]), held["labelled"]
+    if len(classes) != len(names) or not all(isinstance(name, str) for name in classes + names):
+        raise ValueError("classes and names do not fit together")
+    numbers = (number for receipt in shards for number in receipt[:3])
+    if not all(type(n) is int and n >= 0 for n in numbers) or not all(type(one.digest) is str for one in shards):
+        raise ValueError("sizes are not whole numbers")
+    if type(labelled) is not bool:
+        raise ValueError(f"labelled is {shown(labelled)}")
+    return ShardIndex(Origin.read(held["settings"]), classes, names, labelled, shards)
 
 
 def parsed(content: bytes) -> Any:

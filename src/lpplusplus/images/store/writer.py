@@ -103,11 +103,10 @@ class StoreWriter:
         if any(stored.key != self.origin.key for stored in self._held):
             raise StoreError(f"{self.path} holds embeddings by another encoder or with other views: {remedy}")
         before = {image for stored in self._held for image in stored.rows}
-        fitting = {id(stored) for shards in self._fitting.values() for stored in shards}
-        if all(id(stored) in fitting for stored in self._held):
-            sample = {count * part // SAMPLE for part in range(SAMPLE)} if count else set()
-            if not before or any(digest(position) in before for position in sample):
-                return
+        if self._all_fit() and (
+            not before or any(digest(count * part // SAMPLE) in before for part in range(SAMPLE) if count)
+        ):
+            return
         wanted, common = min(len(before), count) / 2, set[bytes | None]()
         for position in range(count):
             if len(common) >= wanted:
@@ -115,6 +114,11 @@ class StoreWriter:
             common |= {digest(position)} & before
         if len(common) < wanted:
             raise StoreError(f"{self.path} holds embeddings of other images: {remedy}")
+
+    def _all_fit(self) -> bool:
+        """Whether all shards that are there are of this list of names."""
+        fitting = {id(stored) for shards in self._fitting.values() for stored in shards}
+        return all(id(stored) in fitting for stored in self._held)
 
     def has(self, number: int, digest: bytes) -> bool:
         """Whether shard `number` can reuse the embedding of an image with this hash. Thread-safe."""
