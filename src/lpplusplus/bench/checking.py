@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -46,10 +47,15 @@ def record(kind: type[_T], content: Any, where: str, error: type[Exception] = Va
     if unknown or lacking:
         what = f"unknown key {unknown[0]!r}" if unknown else f"the key {lacking[0]!r} is missing"
         raise error(f"{where}: {what}; expected {', '.join(known)}.")
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     return kind(
         **{name: check(content[name], hints[name], f"{where}: {name}", error) for name in known if name in content}
     )
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _rules(kind: Any) -> list[Any]:

@@ -11,7 +11,7 @@ import sqlite3
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ NOT_RECORDED = "not recorded"
 UNSURE = "nothing to choose"
 """What rows written before said of every method without an update, an epoch or a C, rightly or not."""
 _YEAR_9999 = 253_370_764_800
+_DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What a row that another program has changed may raise."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -81,7 +83,7 @@ class Results:
         for text in (last if failed else solved).values():
             try:
                 rows.append(_row(text))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except _DAMAGES as error:
                 damaged.append(str(error))
         if damaged:
             warnings.warn(f"{self.path} has {len(damaged)} rows that cannot be read ({damaged[0]}). Run the plan "
@@ -91,9 +93,13 @@ class Results:
     def done(self, cells: Iterable[Cell]) -> set[str]:
         """Keys of the cells that have succeeded, as far as known with the weights that they name."""
         wanted = {cell.key: cell.fingerprint for cell in cells}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # A damaged row is not done.
-            found = {row.cell.key: row.cell.fingerprint for row in self.rows()}
+        with self._connect() as database:
+            solved = database.execute("SELECT cell, row FROM results WHERE status = 'ok'").fetchall()
+        found = {}
+        for key, text in solved:
+            if key in wanted:
+                with suppress(*_DAMAGES):  # A damaged row is not done.
+                    found[key] = _row(text).cell.fingerprint
         return {
             key for key in wanted.keys() & found.keys() if "" in (wanted[key], found[key]) or wanted[key] == found[key]
         }
