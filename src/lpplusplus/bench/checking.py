@@ -47,7 +47,7 @@ def record(kind: type[_T], content: Any, where: str, error: type[Exception] = Va
     if unknown or lacking:
         what = f"unknown key {unknown[0]!r}" if unknown else f"the key {lacking[0]!r} is missing"
         raise error(f"{where}: {what}; expected {', '.join(known)}.")
-    hints = _hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     return kind(
         **{name: check(content[name], hints[name], f"{where}: {name}", error) for name in known if name in content}
     )
