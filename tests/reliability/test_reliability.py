@@ -109,6 +109,7 @@ def _features(seed):
         ("splits", lambda seed: seed.replace(b"1,", b"%d," % 10**400)),
         ("results", lambda seed: _results(seed, "versions", True)),
         ("results", lambda seed: _results(seed, "finished", 1e18)),
+        ("results", lambda seed: _results(seed, "accuracy", 10**400)),
         ("results", lambda seed: _results(seed, "cell", [])),
         ("results", lambda seed: _results(seed, "cell", {**_CELL, "parameters": {"C": float("nan")}})),
         ("results", lambda seed: seed.replace(b"CREATE TABLE plans", b"CREATE TABLE pl\xba\xbans")),
