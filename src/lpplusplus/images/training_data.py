@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -259,21 +260,24 @@ def _like(before: Embeddings, images: Embeddings) -> Embeddings:
 
 def stacked(parts: Sequence[Embeddings]) -> Embeddings:
     """Parts one after the other, with the classes of the first; all have labels, or none."""
-    labels = [part.labels for part in parts if part.labels is not None]
     hashes = [part.hashes if part.hashes is not None else _digests(part) for part in parts]
     width = min(part.shape[1] for part in hashes)
-    sums = {name: sum(getattr(part, name) for part in parts) for name in ("ignored", "reused", "computed")}
+    counts = {name: sum(getattr(part, name) for part in parts) for name in ("ignored", "reused", "computed")}
     return replace(
         parts[0],
         X=np.concatenate([part.X for part in parts]),
-        labels=np.concatenate(labels),
-        paths=[path for part in parts for path in part.paths],
+        labels=np.concatenate([part.labels for part in parts if part.labels is not None]),
+        paths=_chained(part.paths for part in parts),
         hashes=np.concatenate([part[:, :width] for part in hashes]),
         positions=None,
-        items=[item for part in parts for item in part.items or map(Path, part.paths)],
-        skipped=[problem for part in parts for problem in part.skipped],
-        **sums,
+        items=_chained(part.items or [Path(path) for path in part.paths] for part in parts),
+        skipped=_chained(part.skipped for part in parts),
+        **counts,
     )
+
+
+def _chained(parts: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(chain.from_iterable(parts))
 
 
 def _digests(images: Embeddings) -> NDArray[np.uint8]:
