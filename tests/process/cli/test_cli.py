@@ -389,7 +389,12 @@ def test_a_demo_that_is_stopped_leaves_nothing(tmp_path, monkeypatch):
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-@pytest.mark.parametrize("method", [*(name for name in METHODS if name != "lp++"), "ZeroShot"])
+TRAINED = ("tip-adapter-f", "tip-adapter-f*", "clip-adapter")
+OTHERS = [name for name in METHODS if name not in ("lp++", *TRAINED)]
+WITH_TORCH = [pytest.param(name, marks=pytest.mark.with_torch) for name in TRAINED]
+
+
+@pytest.mark.parametrize("method", [*OTHERS, *WITH_TORCH, "ZeroShot"])
 def test_every_method(trained, work, method):
     _, store, _ = trained
     told = ask("train", store, "-o", work / "method.lpp", "--method", method, "--val", work / "test")
