@@ -124,7 +124,7 @@ def whole_files(case, now, expected):
     for name in expected:
         if not name.startswith("f/") and (case.before / name).exists():
             assert (now / name).exists(), f"{name} is gone"
-    if (now / "f").exists():
+    if (now / "f/index.json").exists():  # Before it is written, there is no store yet.
         try:
             FeatureStore(now / "f").load()
         except StoreError as error:
