@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
@@ -17,6 +17,7 @@ from .outputs import check_new_folder
 if TYPE_CHECKING:
     from ..images.classifier import ImageClassifier
     from ..images.embeddings import Embeddings
+    from ..images.evaluation import Scores
 
 SHOTS = (1, 2, 4, 8, 16)
 TEST_IMAGES = 20
@@ -78,8 +79,6 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, *, kept: bool) 
     files = [draw_confusion(result, folder / "confusion.png"), draw_reliability(result, folder / "reliability.png")]
     if kept:
         loaded.report(folder / "report.html", found)
-    if result.trained_on:
-        warn(f"{result.trained_on} of the test images are copies of images to learn from, so the test is too easy.")
     show_json(
         {
             "classes": [str(label) for label in clf.classes_.tolist()],
@@ -91,6 +90,22 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, *, kept: bool) 
             "folder": str(folder) if kept else None,
         }
     )
+    names = ("/".join(Path(path).parts[-2:]) for path in some.paths)
+    _tell(clf, photos, result, curve, shots, zip(names, answers, strict=True))
+    if kept:
+        wanted = (folder / "photos", folder / "test", model, *files, folder / "report.html")
+        say("Kept: {}", ", ".join(str(path) for path in wanted if path.exists()))
+    say("With your own images, one folder per class:" if photos is None else "To train on all of them:")
+    named = f" --encoder {encoder}" if encoder else ""
+    say("  lpp train {}{} -o birds.lpp --report birds.html", photos or "photos/", named)
+    say("  lpp predict birds.lpp new/*.jpg --top 3")
+
+
+def _tell(
+    clf: ImageClassifier, photos: Path | None, result: Scores, curve: Any, shots: list[int], guesses: Any
+) -> None:
+    if result.trained_on:
+        warn(f"{result.trained_on} of the test images are copies of images to learn from, so the test is too easy.")
     learned = f"{len(clf.support_)} images of {len(clf.classes_)} classes to learn from"
     if photos is None:
         say(f"Drew {learned} and {result.images} to test on. Embedded them with the [bold]drawings[/] encoder, a small "
@@ -99,18 +114,10 @@ def _run(folder: Path, photos: Path | None, encoder: str | None, *, kept: bool) 
         say(f"Took {learned} and {result.images} others to test on. Nothing was written to {{}}.", photos)
     heads, rows = [*map(str, shots)], ((name, *map(percent, row)) for name, row in curve.items())
     show_table("Accuracy on the test images, by examples per class", ("", *heads), rows, right=heads)
-    names = ("/".join(Path(path).parts[-2:]) for path in some.paths)
-    show_table("Some new images", ("image", "answer"), zip(names, answers, strict=True))
+    show_table("Some new images", ("image", "answer"), guesses)
     between = " to ".join(map(percent, result.interval))
     say(f"[bold]Accuracy {percent(result.accuracy)}[/] with all examples, after saving and loading ({between} with "
         f"95 % confidence).")  # fmt: skip
-    if kept:
-        places = [path for path in (folder / "photos", folder / "test") if path.exists()]
-        say("Kept: {}", ", ".join(str(path) for path in (*places, model, *files, folder / "report.html")))
-    say("With your own images, one folder per class:" if photos is None else "To train on all of them:")
-    named = f" --encoder {encoder}" if encoder else ""
-    say("  lpp train {}{} -o birds.lpp --report birds.html", photos or "photos/", named)
-    say("  lpp predict birds.lpp new/*.jpg --top 3")
 
 
 def _drawn(folder: Path) -> tuple[ImageClassifier, Path]:

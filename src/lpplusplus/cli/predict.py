@@ -69,24 +69,17 @@ def predict(
         raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
     others = _names(other_names, none)
     from ..images.answers import Question, answers
-    from ..images.parquet.addresses import is_address
 
     question = Question(top, sets, none, tuple(others), nearest)
     if engine is Engine.ray or output is not None:
         if engine is not Engine.ray or output is None or len(images) != 1:
             raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
-        if nearest:
-            raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
-        done = ray.predict(model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
-        show_json(done)
-        say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "
-            f"{len(done['skipped'])} skipped", done["answers"])  # fmt: skip
+        _on_ray(ray, model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
         return
     clf = open_model(model, encoder, allow_network, on_error or OnError.stop)
-    single = len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
     with bar("Classifying") as clf.progress:
-        found = clf.embed(images[0] if single else images)
+        found = clf.embed(images[0] if _is_single(images) else images)
         told = answers(clf, found, question).as_dicts(top)
     skipped = tell_skipped(found.skipped)
     show_json({"predictions": told, "skipped": skipped})
@@ -94,6 +87,30 @@ def predict(
         _write_csv(told)
     else:
         _show(told, min(top, len(clf.classes_)), question)
+
+
+def _is_single(images: list[Path]) -> bool:
+    """Whether it is one path that stands for many images."""
+    from ..images.parquet.addresses import is_address
+
+    return len(images) == 1 and (images[0].is_dir() or images[0].suffix.lower() in LISTS or is_address(images[0]))
+
+
+def _on_ray(
+    ray: RayOptions,
+    model: Path,
+    images: Path,
+    output: Path,
+    question: "Question",
+    on_error: OnError | None,
+    **opening: Any,
+) -> None:
+    if question.nearest:
+        raise typer.BadParameter("not with --engine ray.", param_hint="--nearest")
+    done = ray.predict(model, images, output, question, on_error, **opening)
+    show_json(done)
+    say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "
+        f"{len(done['skipped'])} skipped", done["answers"])  # fmt: skip
 
 
 def _show(answers: list[dict[str, Any]], top: int, question: "Question") -> None:

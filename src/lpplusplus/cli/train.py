@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
     from ..cluster.commands import Trained
     from ..images.classifier import ImageClassifier
+    from ..images.embeddings import Embeddings
     from ..images.insight import Insight
     from ..images.sources.image_set import ImageSet
 
@@ -114,7 +115,6 @@ def train(
         return
     from ..images.classifier import ImageClassifier
     from ..images.opening import open_source
-    from ..images.sources import ImageSet
 
     clf = ImageClassifier(
         encoder,
@@ -125,7 +125,7 @@ def train(
         allow_network=allow_network,
     )
     images = open_source(source, allow_empty=allow_empty, part="train")
-    to_tell = "" if names is not None or wants_json() or not isinstance(images, ImageSet) else _tell_names(images)
+    to_tell = "" if names is not None else _tell_names(images)
     with bar("Embedding") as progress:
         clf.progress = lambda done, total: progress(done, total, "Embedding" if done < total else "Training")
         clf.fit(images, val=val, names=names, shots=shots, seed=seed, store=store, allow_empty=allow_empty,
@@ -134,14 +134,7 @@ def train(
     if template and clf.origin_ is None:
         warn(f"--template has no use: class names of {source} are not embedded here.")
     insight = checked(clf)
-    clf.save(output, support=support)
-    if not support:
-        _tell_bare(output)
-    try:
-        make_report(clf, report)
-    except BaseException:
-        remark(f"{output} is written, without its report: lpp check {output} --report {report} makes one.")
-        raise
+    _write(clf, output, support, report)
     found = clf.support_
     show_json(
         {
@@ -162,6 +155,17 @@ def train(
     tell(clf, insight, output, to_tell)
     _tell_unlabelled(unlabelled, clf)
     tell_report(report)
+
+
+def _write(clf: ImageClassifier, output: Path, support: bool, report: Path | None) -> None:
+    clf.save(output, support=support)
+    if not support:
+        _tell_bare(output)
+    try:
+        make_report(clf, report)
+    except BaseException:
+        remark(f"{output} is written, without its report: lpp check {output} --report {report} makes one.")
+        raise
 
 
 def _tell_unlabelled(given: Path | None, clf: ImageClassifier) -> None:
@@ -228,8 +232,12 @@ def checked(clf: ImageClassifier) -> Insight:
     return insight
 
 
-def _tell_names(images: ImageSet, most: int = 6) -> str:
+def _tell_names(images: ImageSet | Embeddings, most: int = 6) -> str:
     """Class names in prompts that differ from labels. At a terminal they are shown before training; else returned."""
+    from ..images.sources import ImageSet
+
+    if wants_json() or not isinstance(images, ImageSet):
+        return ""
     changed = [f"{label} → {name}" for label, name in zip(images.classes, images.names, strict=True) if name != label]
     more = f", … ({len(changed)} in all)" if len(changed) > most else ""
     told = f"Class names for the encoder: {', '.join(changed[:most])}{more}. For other words: --classes FILE"

@@ -98,7 +98,7 @@ class TIMO(GDA):
         if "gamma" in chosen:
             self.gamma_ = self._best_gamma(task, prompts, cosines)
         if "beta" in chosen:
-            betas = sorted({0, P, *(2**j for j in range(P.bit_length()) if 2**j <= P)})
+            betas = sorted({0, P, *(2**j for j in range(P.bit_length()))})  # 2^j is at most P.
         self.text_ = weighted(prompts, cosines, self.gamma_)
         self.coef_ = float(self.logit_scale) * self.text_
         candidates = []
