@@ -68,16 +68,19 @@ def _rules(kind: Any) -> list[Any]:
 def _fits(value: Any, kind: Any) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        bounds = [bound for bound in inner[1:] if not callable(bound)]
-        return _fits(value, inner[0]) and all(value >= bound for bound in bounds)
-    if origin is Literal:
-        return isinstance(value, str) and value in inner
+        return _fits(value, inner[0]) and all(callable(bound) or value >= bound for bound in inner[1:])
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in inner)
     if origin in (tuple, list):
         return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
     if origin in (dict, Mapping) or kind is dict:
-        return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values() if inner)
+        return isinstance(value, Mapping) and (not inner or all(_fits(one, inner[1]) for one in value.values()))
+    return _is_plain(value, kind)
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
     if kind is float:
         return type(value) in (int, float) and abs(value) < 1e300  # Not NaN either; of any number of digits.
     return (kind not in _WORDS and kind is not type(None)) or type(value) is kind

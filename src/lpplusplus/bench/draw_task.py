@@ -88,18 +88,7 @@ def draw_task(
     >>> len(task.support), len(task.validation), task.test.tolist()
     (4, 4, [0, 1, 2, 3, 4])
     """
-    asked = {
-        "name": (name, Annotated[str, _named]),
-        "shots": (shots, Annotated[int, 1]),
-        "seed": (seed, Annotated[int, 0]),
-        "validation": (validation, Validation),
-        "shortage": (shortage, Shortage),
-        "generator": (generator, Generator),
-    }
-    for what, (value, kind) in asked.items():
-        check(int(value) if isinstance(value, np.integer) else value, kind, what, DrawError)
-    if generator == TWO_STAGE:
-        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
+    _check_request(name, shots, seed, validation, shortage, generator)
     train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
     groups, *val_groups = _by_class(labels, classes, name)
     wanted = int({"paper": shots, "coop": min(shots, 4), "none": 0}[validation])
@@ -125,12 +114,34 @@ def draw_task(
     }
     if short["test"] and shortage == "error":
         raise _too_few(name, "test", 1, short["test"])
-    source: ValidationSource = "pool" if pool else "val" if val_groups else "train"
+    source = _validation_source(validation, pool, bool(val_groups))
     return Draw(
-        name, request.shots, request.seed, generator, validation, shortage, source if validation != "none" else "none",
+        name, request.shots, request.seed, generator, validation, shortage, source,
         "pool" if pool else "test", labels_digest(train, val[0] if val else None, n_test), np.concatenate(support),
         np.concatenate(held), np.concatenate(test), {part: tuple(which) for part, which in short.items() if which},
     )  # fmt: skip
+
+
+def _validation_source(validation: Validation, pool: bool, own_split: bool) -> ValidationSource:
+    if validation == "none":
+        return "none"
+    return "pool" if pool else "val" if own_split else "train"
+
+
+def _check_request(name: Any, shots: Any, seed: Any, validation: Any, shortage: Any, generator: Any) -> None:
+    """Raise `DrawError` for values that are wrong for every data set."""
+    asked = {
+        "name": (name, Annotated[str, _named]),
+        "shots": (shots, Annotated[int, 1]),
+        "seed": (seed, Annotated[int, 0]),
+        "validation": (validation, Validation),
+        "shortage": (shortage, Shortage),
+        "generator": (generator, Generator),
+    }
+    for what, (value, kind) in asked.items():
+        check(int(value) if isinstance(value, np.integer) else value, kind, what, DrawError)
+    if generator == TWO_STAGE:
+        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
 
 
 def draw_from(data: Splits[Any], *, shots: int, seed: int, **policies: Any) -> Draw:

@@ -173,13 +173,18 @@ def _draws(plan: Plan, data: Splits[Any], root: Path | None, folder: str) -> Dra
     if not plan.draws_file:
         policies: Any = {"validation": plan.validation, "shortage": plan.shortage, "generator": plan.generator}
         return {(shots, seed): draw_from(data, shots=shots, seed=seed, **policies) for shots, seed in wanted}
+    return _from_file(plan.draws_file, data, wanted)
+
+
+def _from_file(file: str, data: Splits[Any], wanted: list[tuple[int, int]]) -> Draws:
+    """The wanted draws of a file, checked against these images."""
     draws: Draws = {}
-    for draw in read_draws(plan.draws_file):
+    for draw in read_draws(file):
         if draw.dataset == data.name:
             draw.check(data)
             if (draw.shots, draw.seed) in draws:
                 raise DrawError(
-                    f"{plan.draws_file} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: "
+                    f"{file} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: "
                     f"export them from the results of one protocol."
                 )
             draws[draw.shots, draw.seed] = draw
