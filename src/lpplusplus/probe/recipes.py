@@ -15,6 +15,8 @@ LEARNING_RATES = (1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2)
 """The paper's grid for gradient descent and Adam."""
 OPTIONS = ("cycle", "tau_w", "tau_alpha", "certified", "learning_rate")
 """Options of solvers that were parameters of the estimator in earlier versions."""
+OLD_WORDS: dict[Any, Any] = {"grid": "auto", "lipschitz": None}
+"""Values of such options, and what they are now."""
 
 
 @dataclass(frozen=True)
@@ -96,25 +98,25 @@ def without_options(given: dict[str, Any], *, strict: bool = True) -> dict[str, 
     options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
     rest = {key: value for key, value in given.items() if key not in OPTIONS}
     solver = given.get("solver")
-    if isinstance(solver, str | None):
-        preset = RECIPES.get(given.get("recipe", "default"), RECIPES["default"]).solver
-        kind = SOLVERS.get(solver or "", type(preset))
-    else:
-        kind = type(solver)
-    asks_nothing = {"certified": False, "learning_rate": "lipschitz"}
+    kind = _kind(solver, given.get("recipe", "default"))
     for key, value in [*options.items()]:
+        if isinstance(value, str | list):
+            options[key] = tuple(value) if isinstance(value, list) else OLD_WORDS.get(value, value)
         if not hasattr(kind, key):
-            if strict and value != asks_nothing.get(key, value is None):
+            del options[key]
+            if strict and value not in (False, "lipschitz"):
                 takers = ", ".join(taker.__name__ for taker in SOLVERS.values() if hasattr(taker, key))
                 raise ValueError(f"{key}={value!r} is an option of {takers}; {kind.__name__} does not take it.")
-            del options[key]
-        elif isinstance(value, str):
-            options[key] = {"grid": "auto", "lipschitz": None}.get(value, value)
-        elif isinstance(value, list):
-            options[key] = tuple(value)
     if options:
         rest["solver"] = kind(**options) if isinstance(solver, str | None) else replace(solver, **options)
     return rest
+
+
+def _kind(solver: Any, recipe: str) -> type[Any]:
+    """The class of a solver, given as an object, by its name, or by the recipe."""
+    if not isinstance(solver, str | None):
+        return type(solver)
+    return SOLVERS.get(solver or "", type(RECIPES.get(recipe, RECIPES["default"]).solver))
 
 
 def _can_leave_alpha(solver: Any) -> bool:
