@@ -66,10 +66,14 @@ def read_text(
     _check_names(names, wanted, closed=classes is not None, also=checks.of_sklearn(np.asarray(wanted), names))
     ordered = np.unique(given) if classes is None else classes
     position = {name: i for i, name in enumerate(names)}
-    order = [position[label] for label in _listed(ordered)]
+    return _taken(vectors, [position[label] for label in _listed(ordered)]), ordered
+
+
+def _taken(vectors: Text, order: list[int]) -> Text:
+    """The prompts of these classes, in this order."""
     if isinstance(vectors, list):
-        return [vectors[i] for i in order], ordered
-    return (vectors[order, :] if vectors.ndim == 2 else vectors[:, order, :]), ordered
+        return [vectors[i] for i in order]
+    return vectors[order, :] if vectors.ndim == 2 else vectors[:, order, :]
 
 
 def check_text(text: Any, like: Array | None = None) -> tuple[Array, Array | None]:

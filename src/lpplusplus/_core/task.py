@@ -173,8 +173,8 @@ class Task:
         X, X_val = arrays["X"], arrays.get("X_val")
         text: Any = arrays.get("text")
         for name, images in (("y", X), ("y_val", X_val), ("sample_weight", X)):
-            if images is not None and name in arrays and (arrays[name].shape != images.shape[:1] or not images.size):
-                raise ValueError(f"{name} has shape {arrays[name].shape}")
+            if images is not None and name in arrays:
+                _check_fit(name, arrays[name], images)
         for name in ("y", "y_val"):
             if name in arrays and not ((arrays[name] >= 0) & (arrays[name] < len(classes))).all():
                 raise ValueError(f"{name} names classes beyond the {len(classes)} that there are")
@@ -197,6 +197,11 @@ def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
     most = {"X": 4, "X_val": 4, "text": 3, "unlabelled": 2}.get(name)  # Views of an image, and places in a view.
     if most and (not 2 <= value.ndim <= most or value.shape[-1] != dim):
         raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
+
+
+def _check_fit(name: str, value: np.ndarray[Any, Any], images: np.ndarray[Any, Any]) -> None:
+    if value.shape != images.shape[:1] or not images.size:
+        raise ValueError(f"{name} has shape {value.shape}")
 
 
 def _split(text: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], n_classes: int) -> Text:

@@ -82,8 +82,6 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
     if not np.isfinite(probabilities).all():
         raise FloatingPointError(f"{cell.method}: probabilities are not finite; a lower learning rate may help.")
     evaluation = evaluate(probabilities, np.asarray(test.labels), list(test.classes))
-    history = getattr(model, "history_", None)
-    curve = history.as_arrays() if history is not None and cell.seed == CURVES_OF_SEED else {}
     validated = "X_val" in offered
     return {
         "accuracy": evaluation.accuracy,
@@ -99,8 +97,15 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
         "support_images": len(support),
         "validation_images": len(held) if held is not None and validated else 0,
         "test_images": len(test),
-        "curve": {name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()},
+        "curve": _curve(model) if cell.seed == CURVES_OF_SEED else {},
     }
+
+
+def _curve(model: BaseEstimator) -> dict[str, list[float]]:
+    """The history of a fitted model, if it has one."""
+    history = getattr(model, "history_", None)
+    curve = {} if history is None else history.as_arrays()
+    return {name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()}
 
 
 def _images(part: Embeddings) -> NDArray[np.float32]:

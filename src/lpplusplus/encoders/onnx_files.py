@@ -191,8 +191,8 @@ def locate(source: str, *, download: bool = True) -> tuple[Path, str]:
 
 
 def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
+    """`_fetch`, with an error that says what to do."""
     try:
-        import huggingface_hub
         import huggingface_hub.utils
     except ImportError as error:
         raise EncoderError(
@@ -200,22 +200,8 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
         ) from error
 
     errors: Any = huggingface_hub.utils  # Every version has the errors here.
-
-    def fetch(patterns: list[str], commit: str | None) -> Path:
-        found = huggingface_hub.snapshot_download(
-            hub_id, revision=commit, allow_patterns=patterns, local_files_only=not download
-        )
-        return Path(found)
-
-    wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
     try:
-        if download:
-            _fetch_large(hub_id, revision, wanted)
-        snapshot = fetch(sorted(wanted), revision)
-        missing = _missing_data(snapshot)
-        if missing and not download:
-            raise NetworkNeededError(FROM_HUB)
-        return fetch(missing, snapshot.name) if missing else snapshot
+        return _fetch(hub_id, revision, download)
     except errors.RevisionNotFoundError as error:
         raise EncoderError(f"onnx:{hub_id}: the hub has no revision {revision!r} of it.") from error
     except errors.GatedRepoError as error:
@@ -236,6 +222,26 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
             f"Where there is a network, run `hf download {hub_id}{at} --local-dir FOLDER`, copy FOLDER here and pass "
             f"onnx:FOLDER; or use --encoder embedded, which needs no network."
         ) from error
+
+
+def _fetch(hub_id: str, revision: str | None, download: bool) -> Path:
+    """The folder of the hub's cache with all files of the model."""
+    import huggingface_hub
+
+    def fetch(patterns: list[str], commit: str | None) -> Path:
+        found = huggingface_hub.snapshot_download(
+            hub_id, revision=commit, allow_patterns=patterns, local_files_only=not download
+        )
+        return Path(found)
+
+    wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
+    if download:
+        _fetch_large(hub_id, revision, wanted)
+    snapshot = fetch(sorted(wanted), revision)
+    missing = _missing_data(snapshot)
+    if missing and not download:
+        raise NetworkNeededError(FROM_HUB)
+    return fetch(missing, snapshot.name) if missing else snapshot
 
 
 def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:

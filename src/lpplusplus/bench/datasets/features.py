@@ -265,7 +265,6 @@ def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The arrays `names` of a feature file; text is from `text.npz`, else made by the encoder of the images."""
     found = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
     _check_one_encoder(found, path)
-    labels = [label for part in found.values() if part.labels is not None for label in part.labels.tolist()]
     text = path / TEXT
     wanted = [name for name in ("text", "prompts", "classnames") if name in names]
     arrays = load_arrays(text, wanted) if path.is_dir() and text.is_file() else {}
@@ -273,7 +272,7 @@ def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     classes = tuple(dict.fromkeys(name for part in found.values() for name in part.classes))
     if "classnames" not in arrays:
         arrays["classnames"] = np.array(classes)
-    arrays["labels"] = np.array(labels)
+    arrays["labels"] = _parquet_labels(found)
     if "" not in found:
         arrays["split"] = np.repeat(list(found), [len(part) for part in found.values()])
     if "images" in names:
@@ -288,6 +287,10 @@ def _check_one_encoder(found: dict[str, Embeddings], path: Path) -> None:
     widths = {part.X.shape[1:] for part in found.values()}
     if len(origins) > 1 or len(widths) > 1:
         raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
+
+
+def _parquet_labels(found: dict[str, Embeddings]) -> NDArray[Any]:
+    return np.array([label for part in found.values() if part.labels is not None for label in part.labels.tolist()])
 
 
 def _parquet_names(found: dict[str, Embeddings], classes: tuple[str, ...]) -> tuple[str, ...]:

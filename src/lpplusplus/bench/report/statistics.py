@@ -217,15 +217,17 @@ def _over(whole: Sequence[Any], gaps: Sequence[tuple[str, int, int]]) -> dict[st
         "interval": interval,
         # The sets' draws are independent.
         "interval_of_average": interval / np.sqrt(max(1, len(whole))),
-        "fit_seconds": float(np.exp(np.mean([np.log(one.fit_seconds or np.nan) for one in whole])))
-        if whole
-        else np.nan,
+        "fit_seconds": _geometric_mean([one.fit_seconds for one in whole]),
         "start_loss": mean_and_error([one.start_loss for one in whole])[0],
     }
 
 
 def _root_mean_square(values: Sequence[float]) -> float:
     return float(np.sqrt(np.mean(np.square(values)))) if values else float("nan")
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean([np.log(one or np.nan) for one in values]))) if values else float("nan")
 
 
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:

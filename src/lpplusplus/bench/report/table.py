@@ -81,15 +81,23 @@ def table_of(
     (('A', 1.0),)
     """
     lines = [{column: plain(value, column.kind) for column, value in line.items()} for line in lines]
-    rows = [line for line in lines if any(value is not None for value in list(line.values())[1:])]
+    rows = [line for line in lines if _has_any([*line.values()][1:])]
     if not rows:
         return None
-    first, *others = dict.fromkeys(column for row in rows for column in row)
-    columns = (first, *(column for column in others if any(row.get(column) is not None for row in rows)))
+    columns = _used_columns(rows)
     cells = tuple(tuple(row.get(column) for column in columns) for row in rows)
     names = [leaders.get(column) if leaders else None for column in columns]
     best = tuple((i, j) for i, row in enumerate(cells) for j, name in enumerate(names) if name == row[0])
     return Table(key, title, columns, cells, tuple(dict.fromkeys(notes)), best)
+
+
+def _used_columns(rows: Sequence[Mapping[Column, Value]]) -> tuple[Column, ...]:
+    first, *others = dict.fromkeys(column for row in rows for column in row)
+    return first, *(column for column in others if _has_any(row.get(column) for row in rows))
+
+
+def _has_any(values: Iterable[Value]) -> bool:
+    return any(value is not None for value in values)
 
 
 def plain(value: Any, kind: str = "") -> Value:

@@ -338,10 +338,16 @@ def _place_table(
             line[Column(in_shots(n))] = f"{ours[n].mean:.1f}{beside}" if n in ours else None
             if gap is not None and gap.draws < theirs[n].draws:
                 fewer.setdefault(method, []).append(f"{gap.draws} at {in_shots(n)}")
-        last = float(ours[max(ours)].fit_seconds) if ours else 0.0
-        line[Column("fit")] = None if not ours else NOTHING if np.isnan(last) else duration(last)
+        line[Column("fit")] = _seconds_at_most_shots(ours)
         lines.append(line)
     draws = max((score.draws for score in theirs.values()), default=0)
     notes = [f"Mean of {draws} draws."] + [f"{method}: draws {', '.join(at)}." for method, at in fewer.items()]
     title = f"{', '.join(place)}: accuracy (difference from {against})"
     return table_of("paired " + " ".join(place), title, lines, notes)
+
+
+def _seconds_at_most_shots(ours: dict[int, Any]) -> str | None:
+    if not ours:
+        return None
+    seconds = float(ours[max(ours)].fit_seconds)
+    return NOTHING if np.isnan(seconds) else duration(seconds)

@@ -101,7 +101,7 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
     casts = {node.output[0]: node for node in graph.node if node.op_type == "Cast" and node.input[0] in stored}
     users = Counter(name for node in graph.node for name in node.input)
     added = []
-    for node in [one for one in graph.node if one.op_type in HEAVY and len(one.input) > 1]:
+    for node in filter(_has_weights, list(graph.node)):
         name = node.input[1]
         cast = casts.get(name)
         origin = name if cast is None else cast.input[0]
@@ -115,16 +115,27 @@ def in_eight_bits(model: onnx.ModelProto) -> None:
         numbers, scales = _bytes(weights.astype(np.float32), _axis_of_outputs(node, weights.ndim))
         made = (numbers, origin), (scales, f"{origin}_scale")
         graph.initializer.extend(onnx.numpy_helper.from_array(*one) for one in made)
-        for step, inputs, result, to in (
-            ("Cast", [origin], "wide", {"to": onnx.TensorProto.FLOAT}),
-            ("Mul", [f"{origin}_wide", f"{origin}_scale"], "scaled", {}),
-            ("Cast", [f"{origin}_scaled"], "whole", {"to": kind}),
-        ):
-            added.append(onnx.helper.make_node(step, inputs, [f"{origin}_{result}"], f"{origin}_{result}_node", **to))
+        added += _widened(origin, kind)
         node.input[1] = f"{origin}_whole"
     rest = list(graph.node)
     del graph.node[:]
     graph.node.extend([*added, *rest])
+
+
+def _has_weights(node: onnx.NodeProto) -> bool:
+    return node.op_type in HEAVY and len(node.input) > 1
+
+
+def _widened(origin: str, kind: int) -> list[onnx.NodeProto]:
+    """The steps from bytes and scales back to weights of the type that they had."""
+    return [
+        onnx.helper.make_node(step, inputs, [f"{origin}_{result}"], f"{origin}_{result}_node", **to)
+        for step, inputs, result, to in (
+            ("Cast", [origin], "wide", {"to": onnx.TensorProto.FLOAT}),
+            ("Mul", [f"{origin}_wide", f"{origin}_scale"], "scaled", {}),
+            ("Cast", [f"{origin}_scaled"], "whole", {"to": kind}),
+        )
+    ]
 
 
 def _worth_it(weights: onnx.TensorProto) -> bool:
