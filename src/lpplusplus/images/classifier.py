@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from .._core.base import FewShotClassifier
 from .._core.class_prompts import check_text
-from .._core.files import atomic_write
 from .._core.parameters import Progress
 from ..encoders import DEFAULT_ENCODER, Encoder, EncoderError, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates
@@ -18,21 +17,19 @@ from ..encoders.pixels.decoding import ImageError
 from ..probe.estimator import LPPlusPlus
 from .answers import PROBABILITIES, Answers, Question, answers, check_question
 from .embeddings import Embeddings, Origin
-from .errors import SourceError, shown
-from .evaluation import Scores
+from .errors import SourceError
 from .growing import Growing
 from .hold_out import Study
-from .insight import Check, Insight, check, examine
+from .insight import Insight
+from .judging import Judging
 from .opening import check_no_class_lost, class_text, embed_source, open_source, refuse_another, select
 from .saving import Saving
-from .sources.class_names import listed
-from .suggesting import Suggestion, suggestions
 from .training_data import TrainingData
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 
-class ImageClassifier(Growing, Saving):
+class ImageClassifier(Growing, Judging, Saving):
     """Learns classes of images from a few labelled images per class.
 
     Parameters
@@ -237,84 +234,6 @@ class ImageClassifier(Growing, Saving):
             )
         return self.training_data_
 
-    def look_into(self, progress: Progress | None = None) -> Insight:
-        """Measure accuracy on the validation data or by cross-validation, and look for odd classes and images."""
-        data = self._training_data()
-        self.insight_, self.study_ = examine(self.classifier_, data, progress)
-        return self.insight_
-
-    @property
-    def held_out_(self) -> Answers | None:
-        """The images that `look_into` left out, and the answers about them."""
-        return None if self.study_ is None else self.study_.answers
-
-    def _look_once(self, progress: Progress | None) -> None:
-        """`look_into`, unless it was called since training."""
-        if not hasattr(self, "insight_") or not hasattr(self, "study_"):
-            self.look_into(progress)
-
-    def check(self, progress: Progress | None = None) -> Check:
-        """Do I have enough photos? What `look_into` finds, duplicates, and what to expect with 2 and 4 times as many.
-
-        Works on a trained and on a loaded classifier.
-        """
-        data = self._training_data()
-        self._look_once(progress)
-        return check(data, self.insight_, self.study_)
-
-    def suggest(self, images: Any, count: int = 20) -> list[Suggestion]:
-        """Which unlabelled photos to label next, the most useful first, with a guess and a reason each.
-
-        They are balanced over the predicted classes, and unlike the photos it was trained on. Copies of these are left
-        out.
-
-        Parameters
-        ----------
-        images
-            As in `predict`; or what `embed` returned.
-        count
-            How many.
-        """
-        said = answers(self, self.embed(images))
-        fresh = [row for row, digest in enumerate(said.images.digests()) if digest not in self._seen]
-        return suggestions(said.subset(fresh), getattr(self, "support_", None), count) if fresh else []
-
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        source: Any = None,
-        y: Any = None,
-        *,
-        progress: Progress | None = None,
-    ) -> str:
-        """A page in HTML that shows how good the classifier is: mistakes with their photos, doubtful photos, and more.
-
-        The page needs nothing else: no network, no script. It holds small copies of some of the photos.
-
-        Parameters
-        ----------
-        path
-            File to write it to; by default it is only returned.
-        source, y
-            Labelled images to test on, as in `evaluate`. By default the page is about the training: the answers about
-            images that were held out.
-        progress
-            Called as `progress(done, total)` while it is made.
-        """
-        from .report import evaluation_page, training_page  # Needs Jinja2.
-
-        self._check_fitted()
-        if source is not None:
-            said = self.answers(source, y)
-            page = evaluation_page(self, said, said.scores(self.trained_on(said.images)), progress)
-        else:
-            self._look_once(progress)
-            page = training_page(self, progress)
-        if path is not None:
-            with atomic_write(path) as file:
-                file.write(page.encode())
-        return page
-
     def predict(self, images: Any) -> NDArray[Any]:
         """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays.
 
@@ -387,33 +306,6 @@ class ImageClassifier(Growing, Saving):
         opened = self._encoder_of(self.origin_, self._where)
         refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
         return opened
-
-    def evaluate(self, source: Any, y: Any = None) -> Scores:
-        """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels.
-
-        `trained_on` of the result is the number of these images that the classifier was trained on.
-        """
-        said = self.answers(source, y)
-        return said.scores(self.trained_on(said.images))
-
-    def trained_on(self, found: Embeddings) -> int:
-        """How many of these images it was trained on; 0 for a file of a version that did not keep this."""
-        self._check_fitted()
-        return sum(digest in self._seen for digest in found.digests())
-
-    def answers(self, source: Any, y: Any = None) -> Answers:
-        """Its answers about labelled images, with their labels; `source` as in `evaluate`."""
-        images, known = self.embed(source, y, labels=True), [str(label) for label in self.classes_.tolist()]
-        if images.labels is None:
-            raise SourceError(f"{images.source} has no labels to compare with.")
-        unknown = sorted(set(images.labels.tolist()) - set(known))
-        if unknown:
-            example = images.paths[images.labels.tolist().index(unknown[0])]
-            raise SourceError(
-                f"this classifier does not know {listed([shown(label) for label in unknown])} (such as {example}); it "
-                f"knows {listed(known)}. Leave these images out, or name the class as it does."
-            )
-        return answers(self, images)
 
     def _open(self, where: str | Encoder) -> Encoder:
         if isinstance(where, Encoder):
