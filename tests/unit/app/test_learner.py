@@ -1,6 +1,7 @@
 """The thread behind the page, with the real encoder: it follows the folder, measures and suggests; the newest wins."""
 
 import time
+from threading import Event
 
 import numpy as np
 import pytest
@@ -133,10 +134,13 @@ def test_the_newest_state_wins(project):
     """Many changes while it works: in the end the classifier is that of the last one."""
     fill(project.root, unsorted=0)
     with Learner(project) as learner:
+        learning = Event()
+        learner.on_news = lambda: learner.snapshot.phase == "learning" and learning.set()
         for _ in range(6):
             project.move(["red square/0.png"], "blue square")
+            learning.clear()
             learner.look()
-            time.sleep(0.05)
+            assert learning.wait(PATIENCE)
             project.undo()
             learner.look()
         project.move(["red square/0.png"], "blue square")
