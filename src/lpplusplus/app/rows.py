@@ -69,6 +69,8 @@ class ProjectRows:
             self._rows.setdefault(digest, found.X[row, 0])
         by_path = {(self.project.root / photo.path).as_posix(): photo for photo in photos}
         for problem in found.skipped:
+            if isinstance(problem.__cause__, FileNotFoundError):
+                continue  # Moved meanwhile: it has the same key elsewhere.
             self.bad[by_path[Path(problem.path).as_posix()].key] = problem.reason
 
     def of(self, photos: Sequence[Photo], labels: Sequence[str] | None = None) -> Embeddings:

@@ -150,6 +150,25 @@ def test_the_newest_state_wins(project):
         assert now.measured is now.classifier
 
 
+def test_a_photo_that_is_moved_before_it_is_read_is_learned(project):
+    fill(project.root, unsorted=0)
+    moved = Event()
+
+    def move():
+        if learner.snapshot.phase == "embedding" and not moved.is_set():
+            project.move(["red square/0.png"], "blue square")
+            moved.set()
+
+    learner = Learner(project)
+    learner.on_news = move
+    with learner:
+        assert moved.wait(PATIENCE)
+        now = settled(learner)
+        assert not now.unreadable
+        assert now.learned == 12
+        assert "blue square/0-2.png" in now.classifier.support_.paths
+
+
 def test_a_wrong_label_is_found(project):
     fill(project.root, per_class=6, unsorted=0)
     project.move(["red square/0.png"], "green square")
