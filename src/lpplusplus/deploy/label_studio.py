@@ -283,7 +283,10 @@ class Photos:
 
     def _local(self, name: str, where: str) -> bytes:
         assert self._folder is not None
-        path = (self._folder / unquote(name)).resolve()
+        try:
+            path = (self._folder / unquote(name)).resolve()
+        except (OSError, RuntimeError, ValueError):  # A link that leads to itself, or a character that no name has.
+            raise ImageError(where, "does not name a file.") from None
         if not path.is_relative_to(self._folder):
             raise ImageError(where, "is outside of the folder for local files.")
         return read_bytes(path, self._limits)
