@@ -10,8 +10,7 @@ from ..._core import backend
 from ..._core.backend import Array
 from ..._core.threads import ALONE, Team, lazy
 from ..metric import products
-from .base import Coefficients, Evaluation, Objective, Point, Watch
-from .loss import own_entries, residual, sum_of_kappa
+from .base import Coefficients, Evaluation, Objective, Point, Watch, own_entries, residual, sum_of_kappa
 from .spectrum import Spectrum, leading_eigenpairs
 from .support import Support
 
