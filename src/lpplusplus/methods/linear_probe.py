@@ -86,7 +86,8 @@ class LinearProbe(FewShotClassifier):
     @classmethod
     def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
         """As in every method; "auto" was "search"."""
-        return {**given, "C": "auto"} if given.get("C") == "search" else given
+        C = given.get("C")
+        return {**given, "C": "auto"} if isinstance(C, str) and C == "search" else given
 
     @property
     def normalize(self) -> bool:  # type: ignore[override]

@@ -1,10 +1,10 @@
 """SS-Text: class names moved towards the class's images, in closed form."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.parameters import AUTO, number, with_parameters
+from .._core.parameters import AUTO, nothing, number, with_parameters
 from .._core.task import Task
 from ._held_out import choose
 from .zero_shot import TextBased
@@ -54,12 +54,7 @@ class SSText(TextBased):
     fitted_scalars: ClassVar[dict[str, str]] = {"tau_": "number"}
     trained_arrays = ()
 
-    tau: Annotated[str | float, AUTO, number(0, open=True)] = "auto"
-
-    @classmethod
-    def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """As in every method; "auto" was None."""
-        return {**given, "tau": "auto"} if given.get("tau", 0) is None else given
+    tau: Annotated[str | float | None, AUTO, number(0, open=True), nothing("auto")] = "auto"
 
     def _fit_task(self, task: Task) -> None:
         self._set_text(task)
@@ -72,8 +67,9 @@ class SSText(TextBased):
             # τ·w_k instead of w_k: the same direction, and no overflow at a small τ.
             return float(self.logit_scale) * backend.unit_rows(min(1.0, tau) * names + min(1.0, 1 / tau) * moves)
 
-        self.tau_, self.chosen_ = 0.01 if isinstance(self.tau, str) else float(self.tau), {}
-        if isinstance(self.tau, str) and task.X_val is not None:
+        automatic = self.tau is None or isinstance(self.tau, str)  # None is how version 0.1 wrote "auto".
+        self.tau_, self.chosen_ = 0.01 if automatic else float(self.tau), {}  # type: ignore[arg-type]
+        if automatic and task.X_val is not None:
             F = backend.unit_rows(task.X_val)
             self.tau_ = choose(TAUS, lambda t: F @ directions(t).T, task.y_val, self.history_, by_accuracy=True)
             self.chosen_ = {"tau": "validation"}

@@ -92,7 +92,6 @@ def test_a_refit_does_not_keep_what_the_last_one_chose():
         ("TipAdapter", {"search": False, "alpha": 2.0}, {"cache_weight": 2.0, "beta": 1.0}),
         ("TipAdapterF", {"alpha": 2.0}, {"cache_weight": 2.0}),
         ("TipAdapterFStar", {"alpha": 2.0}, {"cache_weight": 2.0}),
-        ("SSText", {"tau": None}, {"tau": "auto"}),
     ],
 )
 def test_keywords_of_earlier_versions_are_translated(name, old, new):

@@ -261,7 +261,7 @@ def test_ss_text_between_names_and_class_means(task):
     tiny = SSText(tau=1e-300).fit(F, y, text=T)
     means = np.stack([F[y == k].sum(axis=0) for k in range(6)])
     assert np.allclose(tiny.coef_, 100 * means / np.linalg.norm(means, axis=1, keepdims=True))
-    assert SSText().fit(F, y, text=T).tau_ == 0.01
+    assert SSText().fit(F, y, text=T).tau_ == 0.01 == SSText(tau=None).fit(F, y, text=T).tau_
     chosen = SSText().fit(F, y, text=T, X_val=F_val, y_val=y_val)
     scores = [SSText(tau=10.0**p).fit(F, y, text=T).score(F_val, y_val) for p in range(-4, 3)]
     assert chosen.score(F_val, y_val) == max(scores)

@@ -109,6 +109,6 @@ def test_tip_adapter_f_gains_by_many_more_epochs_or_a_larger_alpha(rn50, torch):
     """At one shot, where 20 epochs are 20 steps, and where 100 are still too few in most tasks."""
     published, hundred, four_hundred, large = (
         mean(rn50, 1, TipAdapterF(**parameters), validation=True, seeds=(1, 2, 3))
-        for parameters in ({"epochs": 20}, {"epochs": 100}, {"epochs": 400}, {"alpha": 5.0})
+        for parameters in ({"epochs": 20}, {"epochs": 100}, {"epochs": 400}, {"cache_weight": 5.0})
     )
     assert min(four_hundred, large) > max(published, hundred) + 5

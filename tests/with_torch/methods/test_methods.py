@@ -591,7 +591,7 @@ def test_leaving_one_out_without_validation(task):
     assert (model.alpha_, model.beta_) == pytest.approx(best[1:])
     lonely = TipAdapter(cache_weight="auto", beta="auto").fit(F[y.argsort()][::4], np.arange(6), text=T)
     assert (lonely.alpha_, lonely.beta_) == (1, 1)
-    assert "stay as given" in lonely.history_.notes[-1]
+    assert "α=1 and β=1" in lonely.history_.notes[-1]
 
 
 # The linear probe ----------------------------------------------------------------------------------------------------
