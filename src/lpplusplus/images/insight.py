@@ -217,6 +217,7 @@ def mislabelled(answers: Answers, most: int = 10) -> list[Doubt]:
 
     Examples
     --------
+    >>> from lpplusplus.images.embeddings import Embeddings
     >>> images = Embeddings(np.zeros((4, 1, 2)), np.array(["a", "a", "b", "b"]), ["1.jpg", "2.jpg", "3.jpg", "4.jpg"])
     >>> said = np.array([[0.9, 0.1], [0.02, 0.98], [0.1, 0.9], [0.4, 0.6]])
     >>> mislabelled(Answers(images, said, ["a", "b"]))
