@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import socket
@@ -103,6 +104,26 @@ def test_headers_are_limited_before_anything_reads_them(model, tmp_path, command
             made.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + line)
             assert made.recv(100).split()[1] == b"400"
         assert httpx2.get(f"{service.address.partition('/?')[0]}/health").status_code < 500
+        assert "Traceback" not in service.stop()
+
+
+def test_others_are_answered_between_the_small_chunks_of_a_client(model):
+    """Each chunk takes time to parse, however small, and one read of the socket has 40 000 of one byte."""
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked"
+    with served("serve", model) as service:
+        body = b'{"embeddings": [' + b" " * 200_000 + b"[1]]}"
+        began, sent = time.monotonic(), [head, b"\r\n\r\n", *(b"1\r\n%c\r\n" % byte for byte in body), b"0\r\n\r\n"]
+        with connection(service.address) as made:
+            flood = threading.Thread(target=made.sendall, args=[b"".join(sent)])
+            flood.start()
+            longest = 0.0
+            while not select.select([made], [], [], 0)[0]:
+                asked = time.monotonic()
+                httpx2.get(f"{service.address}/health")
+                longest = max(longest, time.monotonic() - asked)
+            flood.join()
+            assert b"bad_embeddings" in made.recv(1000)  # All was read, in its order.
+        assert longest < (time.monotonic() - began) / 3
         assert "Traceback" not in service.stop()
 
 

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.types import ASGIApp
 
 TOKEN_VARIABLE = "LPP_SERVE_TOKEN"
@@ -22,6 +26,10 @@ SHORTEST_TOKEN = 16
 """Fewest characters. Guesses are not slowed down, so a token must not be guessable."""
 LARGEST_HEADER = 2**16
 """Most bytes of a request's headers, of all together."""
+MOST_LINES = 500
+"""Line ends that a client may send at once without waiting for its turn: chunks of one byte have two each."""
+TURN = 2**12
+"""Bytes that are parsed in one turn of a client that sends more."""
 SECONDS_TO_FINISH = 60
 """Seconds after a signal to stop, to finish running requests."""
 
@@ -112,10 +120,60 @@ def run(
     Headers are limited by h11, before anything reads them. The other parser of uvicorn, httptools, has no limit.
     """
     config = uvicorn.Config(
-        app, http="h11", h11_max_incomplete_event_size=LARGEST_HEADER, log_config=None, access_log=False,
+        app, http=_Turns, h11_max_incomplete_event_size=LARGEST_HEADER, log_config=None, access_log=False,
         server_header=False, timeout_graceful_shutdown=seconds_to_finish,
     )  # fmt: skip
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises them again after a normal end, which is no failure.
     ready()
     uvicorn.Server(config).run(sockets=[sock])
+
+
+class _Flow(FlowControl):
+    """Reading goes on when neither uvicorn nor `_Turns` wants it to wait."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self.line, self.full = transport, False
+
+    def pause_reading(self) -> None:
+        self.read_paused = True
+        self.line.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.read_paused = False
+        if not self.full:
+            self.line.resume_reading()
+
+
+class _Turns(H11Protocol):
+    """Parses many small chunks a few at a time, so that others are answered in between."""
+
+    flow: _Flow
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow, self._rest = _Flow(transport), b""
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            self._rest += data
+        elif data.count(b"\r\n") <= MOST_LINES:
+            super().data_received(data)
+        else:
+            self._rest = data
+            self._turn()
+
+    def _turn(self) -> None:
+        if not self.transport.is_closing():
+            part, self._rest = self._rest[:TURN], self._rest[TURN:]
+            super().data_received(part)
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            self._rest = b""
+            return
+        self.flow.full = bool(self._rest)
+        if self._rest:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._turn)
+        elif not self.flow.read_paused:
+            self.transport.resume_reading()
