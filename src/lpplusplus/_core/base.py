@@ -77,7 +77,7 @@ class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
     def set_params(self, **given: Any) -> "Self":
         """As in scikit-learn; parameters of earlier versions are translated, with a `FutureWarning`."""
         before = self.get_params(deep=False)
-        now = in_words_of_today(type(self), {**before, **given})
+        now = in_words_of_today(type(self), given, before)
         super().set_params(**{k: v for k, v in now.items() if k not in before or v is not before[k]})
         return self
 

@@ -115,7 +115,7 @@ def unit_text(text: Text, like: Array | None = None) -> tuple[Array, Array | Non
     return backend.unit_rows(mean), prompts
 
 
-def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
+def warn_of_order(X: Array, y: Array, text: Text, unit: Array, *, stacklevel: int = 4) -> None:
     """Warn if the text fits the images clearly better in another order, of its axes or of its rows.
 
     `unit` are the class names of unit length. A few images of each class are looked at. Cosines are compared less what
@@ -145,7 +145,7 @@ def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
             warnings.warn(
                 f"text has shape {shape}, which can be read in two ways, and the other one fits the images better: "
                 f"pass {remedy}.",
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
             return
     best = scores.argmax(axis=1)
@@ -158,7 +158,7 @@ def warn_of_order(X: Array, y: Array, text: Text, unit: Array) -> None:
             "nearly every name fits the images of another class best, and each those of a different one: are the rows "
             "of text in the order of the classes, which by default are the sorted labels? Give text by name, "
             "text={label: embedding}, or the order of its rows in classes=[...].",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

@@ -9,7 +9,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar, get_type_hints
 
@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound=type)
 class Rule:
     """A rule for a value: a test, and a description of the allowed values."""
 
-    allows: Callable[[Any], bool]
+    allows: Callable[[Any], bool] = field(repr=False)
     wanted: str
 
 
@@ -139,21 +139,31 @@ def with_parameters(kind: Kind) -> Kind:
     def init(self: Any, **given: Any) -> None:
         made(self, **in_words_of_today(type(self), given))
 
-    # As people read it: without the rules.
-    plain, signature = get_type_hints(kind), inspect.signature(made)
-    shown = [part.replace(annotation=plain.get(name, part.annotation)) for name, part in signature.parameters.items()]
-    init.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-    init.__annotations__ = {part.name: part.annotation for part in shown[1:]}
     setattr(kind, "__init__", init)  # noqa: B010  (For mypy, a class may not be given another one.)
+    show_without_rules(kind)
     return kind
 
 
-def in_words_of_today(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of a call, translated from those of earlier versions with a warning until 1.1."""
-    known = kind.translated(given)
+def show_without_rules(kind: type) -> None:
+    """Give a dataclass the signature that people read: types without rules."""
+    made: Any = vars(kind)["__init__"]
+    plain, signature = get_type_hints(kind), inspect.signature(made)
+    shown = [part.replace(annotation=plain.get(name, part.annotation)) for name, part in signature.parameters.items()]
+    made.__signature__ = signature.replace(parameters=shown)
+    made.__annotations__ = {part.name: part.annotation for part in shown[1:]}
+
+
+def in_words_of_today(kind: Any, given: dict[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Parameters of a call, translated from those of earlier versions with a warning until 1.1.
+
+    `before` are those that an estimator has already, when some are set.
+    """
+    all_of_them = {**(before or {}), **given}
+    known = kind.translated(all_of_them)
     old = {name: value for name, value in given.items() if name not in known or known[name] is not value}
     if old:
-        new = {name: value for name, value in known.items() if name not in given or given[name] is not value}
+        _check_given_once(kind, known, old)
+        new = {name: value for name, value in known.items() if all_of_them.get(name, known) is not value}
         warnings.warn(
             f"{kind.__name__}({_written(old)}) is from an earlier version and ends with 1.1: "
             + (f"write {kind.__name__}({_written(new)})." if new else "leave it out, it changes nothing."),
@@ -161,6 +171,17 @@ def in_words_of_today(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
             stacklevel=3,
         )
     return dict(known)
+
+
+def _check_given_once(kind: type, known: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+    """Raise if a parameter is given by its name and by its earlier one: one of the two values would be lost."""
+    for name in known.keys() & old.keys():
+        for earlier in old.keys() - known.keys():
+            if known[name] is old[earlier]:
+                raise TypeError(
+                    f"{kind.__name__}: {earlier}={old[earlier]!r} is the earlier name of {name}={old[name]!r}: give "
+                    f"one of them, by the name {name}."
+                )
 
 
 def _written(parameters: Mapping[str, object]) -> str:

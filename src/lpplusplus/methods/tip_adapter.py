@@ -33,7 +33,8 @@ class CacheClassifier(TextBased):
     @classmethod
     def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
         """As in every method; `cache_weight` was `alpha`."""
-        return {"cache_weight" if name == "alpha" else name: value for name, value in given.items()}
+        known = {name: value for name, value in given.items() if name != "alpha"}
+        return {**known, "cache_weight": given["alpha"]} if "alpha" in given else known
 
     def _fill_cache(self, task: Task) -> None:
         """Keep the unit examples as keys, the mean of an image's views where it has several."""

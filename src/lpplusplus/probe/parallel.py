@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from .._core import backend
 from .._core.backend import Array
+from .._core.class_prompts import warn_of_order
 from .._core.rows import unit_rows
 from .._core.threads import single_threaded_blas
 from .estimator import LPPlusPlus
@@ -63,7 +64,10 @@ def fit_many(
     """
     template = LPPlusPlus() if estimator is None else clone(estimator)
     template._check_parameters()
-    pool = template._check_task(X, y, text=text, classes=classes).working()
+    checked = template._check_task(X, y, text=text, classes=classes)
+    pool = checked.working()
+    if pool.text is not None:
+        warn_of_order(pool.X, pool.y, checked.text, pool.text, stacklevel=3)
     pool = replace(pool, X=unit_rows(pool.X) if template.normalize else pool.X)
     images = pool.X
     rows = [_rows(index, f"supports[{i}]", images) for i, index in enumerate(supports)]

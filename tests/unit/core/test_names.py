@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import lpplusplus
 from helpers import shared_data
-from lpplusplus import GDA, TIMO, LPPlusPlus, ZeroShot
+from lpplusplus import GDA, TIMO, LPPlusPlus, ZeroShot, fit_many
 from lpplusplus._core.rows import Rows
 
 
@@ -33,6 +33,13 @@ def test_names_in_another_order(satellite, method):
     X, y, prompts = satellite
     with pytest.warns(UserWarning, match="are the rows of text in the order of the classes"):
         method().fit(X, y, text=np.roll(prompts.mean(axis=0), 1, axis=0))
+
+
+def test_names_in_another_order_for_many_tasks(satellite):
+    X, y, prompts = satellite
+    with pytest.warns(UserWarning, match="are the rows of text in the order of the classes") as said:
+        fit_many(X, y, [np.arange(len(y))], text=np.roll(prompts.mean(axis=0), 1, axis=0))
+    assert [warning.filename for warning in said] == [__file__]
 
 
 @pytest.mark.parametrize("method", [LPPlusPlus, GDA, ZeroShot])

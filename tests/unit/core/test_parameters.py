@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from typing import Annotated, Any
 
 import pytest
 
 import lpplusplus
-from lpplusplus import GDA, CoOp, LPPlusPlus, ZeroShot
+from lpplusplus import GDA, TIMO, CoOp, LPPlusPlus, TipAdapter, TipAdapterF, ZeroShot
 from lpplusplus._core.parameters import number, rules_of, with_parameters
 from lpplusplus.methods import FewShotClassifier
 
@@ -56,8 +57,10 @@ def test_every_parameter_has_a_rule_or_is_free(kind):
     assert set(inspect.signature(kind).parameters) == set(rules_of(kind))
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", [*METHODS, *lpplusplus.solvers.SOLVERS.values(), lpplusplus.solvers.Solver])
 def test_signatures_are_for_people(kind):
+    assert "<function" not in pydoc.plain(pydoc.render_doc(kind)).split("Static methods")[0]
+    assert "allows=" not in pydoc.plain(pydoc.render_doc(kind))
     for shown in (inspect.signature(kind), inspect.signature(kind.__init__), kind.__init__.__annotations__):
         assert "Rule" not in str(shown)
         assert "Annotated" not in str(shown)
@@ -80,3 +83,17 @@ def test_a_renamed_parameter():
     with pytest.warns(FutureWarning):
         assert Mine().set_params(neighbours=8).k == 8
     assert Mine._with_parameters({"neighbours": 9}).k == 9
+
+
+def test_a_warning_names_what_was_set_and_no_more():
+    with pytest.warns(FutureWarning, match=r"^GDA\(alpha=3\.0\) is .* write GDA\(image_weight=3\.0\)\.$"):
+        assert GDA(image_weight=2.0).set_params(alpha=3.0).image_weight == 3.0
+
+
+@pytest.mark.parametrize("kind", [GDA, TIMO, TipAdapter, TipAdapterF])
+def test_a_parameter_under_both_its_names(kind):
+    name = "image_weight" if issubclass(kind, GDA) else "cache_weight"
+    with pytest.raises(TypeError, match=rf"alpha=2\.0 is the earlier name of {name}=3\.0: give one of them"):
+        kind(**{"alpha": 2.0, name: 3.0})
+    with pytest.raises(TypeError, match="give one of them"):
+        kind().set_params(**{"alpha": 2.0, name: 3.0})

@@ -10,6 +10,7 @@ name of `SOLVERS`.
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..._core.parameters import show_without_rules
 from ..objective import Objective, Point
 from .adam import Adam
 from .base import Iterate, Observer, Solver
@@ -41,6 +42,9 @@ SOLVERS: dict[str, type[Solver]] = {
     "lbfgs": LBFGS,
 }
 """Names for `LPPlusPlus(solver=...)`. A new solver is one file and one line here."""
+for _kind in SOLVERS.values():
+    show_without_rules(_kind)
+show_without_rules(Solver)
 
 
 def to_json(solver: Any) -> Any:
