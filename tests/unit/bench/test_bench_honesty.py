@@ -18,7 +18,7 @@ from lpplusplus.bench.plan import parse_plan
 from lpplusplus.bench.report import report
 from lpplusplus.bench.report.content import report_content
 from lpplusplus.bench.report.drawing import in_lines, method_styles
-from lpplusplus.bench.report.statistics import summarise
+from lpplusplus.bench.report.statistics import distinct, summarise
 from lpplusplus.bench.results import Results
 from lpplusplus.bench.runner import run_plan
 from tasks import small_task
@@ -149,6 +149,9 @@ def test_allowing_copies_in_one_data_set_changes_its_keys_only():
     assert eurosat.key == other.key
     assert dtd.key != allowed.key
     assert allowed.protocol["duplicates"] == "allow"
+    # In tables, too, it is the same method in both data sets; in the same data set there would be two.
+    assert {*distinct([allowed, other]).values()} == {"Zero-shot"}
+    assert {*distinct([allowed, dtd]).values()} == {"Zero-shot", "Zero-shot (data 2)"}
 
 
 def test_equal_photos_are_found_before_anything_is_embedded_and_all_at_once(tmp_path):

@@ -234,8 +234,8 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     """The name of each cell's method in tables, by the cell's key.
 
     It is the name in the plan. Rows of one encoder and method with different settings, or of one data set with
-    different descriptions, get a number behind it, so that no mean is taken over them. The same number means the same
-    settings in all data sets and at all numbers of shots.
+    different descriptions or rules for copies, get a number behind it, so that no mean is taken over them. The same
+    number means the same settings in all data sets and at all numbers of shots.
     """
     variants: dict[tuple[str, ...], list[str]] = {}
 
@@ -250,7 +250,7 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     for cell in cells:
         given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
         protocol = dict(cell.protocol)
-        data = number((cell.dataset, cell.encoder), protocol.pop("data", None))
+        data = number((cell.dataset, cell.encoder), [protocol.pop(key, None) for key in ("data", "duplicates")])
         variant = number((cell.encoder, cell.method, ""), [cell.estimator, given, cell.validation, protocol])
         names[cell.key] = (
             cell.method + (f" (variant {variant})" if variant > 1 else "") + (f" (data {data})" if data > 1 else "")
