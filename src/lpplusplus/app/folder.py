@@ -125,10 +125,15 @@ def numbered(wanted: str, taken: Taken) -> str:
 
 def insides(folder: Path) -> Iterator[Path]:
     """All that is in `.lpp/`, except what is in removed folders: those are only moved, and may have links of people."""
-    for path in folder.iterdir():
-        yield path
-        if path.is_dir() and not path.is_symlink():
-            yield from path.iterdir() if path.name == "removed" else insides(path)
+    waiting = [folder]
+    while waiting:
+        for path in waiting.pop().iterdir():
+            yield path
+            if path.is_dir() and not path.is_symlink():
+                if path.name == "removed":
+                    yield from path.iterdir()
+                else:
+                    waiting.append(path)
 
 
 def refuse_links(paths: Iterable[Path]) -> None:
@@ -168,7 +173,9 @@ def is_text(name: str) -> bool:
 
 def _walk(folder: Path, prefix: str) -> Iterator[Photo]:
     """All photos below a folder, depth first, as `Tree.walk` has them."""
-    folders, photos = _read(folder, prefix)
-    yield from photos
-    for name in folders:
-        yield from _walk(folder / name, f"{prefix}{name}/")
+    waiting = [(folder, prefix)]  # Not by calling itself: folders may be deeper than Python allows.
+    while waiting:
+        folder, prefix = waiting.pop()
+        folders, photos = _read(folder, prefix)
+        yield from photos
+        waiting += [(folder / name, f"{prefix}{name}/") for name in reversed(folders)]

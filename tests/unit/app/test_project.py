@@ -309,3 +309,17 @@ def test_changes_from_several_threads(project):
     assert content(project.root) == before
     lines = (project.hidden / "journal.jsonl").read_text().splitlines()
     assert all(json.loads(line) for line in lines)
+
+
+@pytest.mark.parametrize("place", ["cat", ".lpp"])
+def test_folders_may_be_deeper_than_python_calls_itself(tmp_path, place):
+    (tmp_path / "cat").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "cat" / "a.png")
+    (tmp_path / place).mkdir(exist_ok=True)
+    made = [f"{tmp_path / place}{'/d' * depth}" for depth in range(1, 1200)]
+    for folder in made:
+        os.mkdir(folder)
+    with Project(tmp_path) as project:
+        assert project.photos("cat") == ["cat/a.png"]
+    for folder in reversed(made):  # pytest could not remove them.
+        os.rmdir(folder)
