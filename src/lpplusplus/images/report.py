@@ -160,7 +160,9 @@ def _render(clf: ImageClassifier, content: dict[str, Any]) -> str:
     if hasattr(clf, "support_"):
         facts.insert(0, ("trained on", f"{len(clf.support_)} images"))
     if clf.origin_ is not None:
-        facts += [("encoder", clf.origin_.spec), ("in sentences such as", clf._prompts[0])]
+        from .hub import public_spec  # Here, because the hub takes long to import.
+
+        facts += [("encoder", public_spec(clf.origin_.spec)), ("in sentences such as", clf._prompts[0])]
     facts.append(("made by", f"lpplusplus {__version__}"))
     size = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "bottom": HEIGHT - BOTTOM}
     return _filled("page.html", "report", content=content, facts=facts, size=size, percent=words.percent)

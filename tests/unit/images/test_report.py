@@ -321,3 +321,14 @@ def test_fits_of_a_report(photos):
         clf.check()
     assert fits.count("LPPlusPlus") == 1 + 2 * 4 + 2 + 2
     assert fits.count("ZeroShot") == 1
+
+
+def test_a_page_names_no_folder_of_this_machine(tmp_path):
+    """People send it to others; so do they an ONNX file and what `lpp push` uploads, which say no more either."""
+    make_folder(tmp_path / "photos", {"robin": 3, "wren": 3})
+    encoder = ToyEncoder()
+    encoder.spec = f"onnx:{tmp_path}/models/mine"
+    ImageClassifier(encoder=encoder).fit(tmp_path / "photos").report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "onnx:mine" in page
+    assert str(tmp_path) not in page
