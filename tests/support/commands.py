@@ -20,8 +20,9 @@ LPP = [sys.executable, "-m", "lpplusplus"]
 
 
 def environment(**extra):
-    """A user's, but with one thread a process: other tests want the cores too."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **extra}
+    """A user's, but with one thread a process: other tests want the cores too. Output is held back, as it is for users."""
+    mine = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**mine, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **extra}
 
 
 def run(*arguments, cwd=None, fresh=False, **extra):

@@ -98,7 +98,8 @@ def tell_skipped(skipped: "Iterable[ImageError | tuple[str, str]]") -> list[dict
 def show_json(value: Any) -> None:
     """Print one JSON value on standard output, with `--json`."""
     if _json:
-        print(json.dumps(value, allow_nan=False))  # ASCII, so that any file name and any terminal will do.
+        # ASCII, so that any file name and any terminal will do. At once, since who started a service waits for it.
+        print(json.dumps(value, allow_nan=False), flush=True)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Iterable[object]], right: Sequence[str] = ()) -> None:
