@@ -20,7 +20,7 @@ LPP = [sys.executable, "-m", "lpplusplus"]
 
 
 def environment(**extra):
-    """A user's, but with one thread a process: other tests want the cores too. Output is held back, as it is for users."""
+    """A user's, but with one thread a process: others want the cores too. Output is held back, as for users."""
     mine = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return {**mine, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **extra}
 

@@ -16,7 +16,7 @@ import anyio
 import numpy as np
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Query, Request, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from numpy.typing import NDArray
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
@@ -139,10 +139,11 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
     add_handlers(app)
 
-    bearer = HTTPBearer(auto_error=False) if settings.token is not None else lambda: None  # It describes itself.
+    bearer = HTTPBearer(auto_error=False)
 
-    async def known(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> bool:
+    async def known(request: Request) -> bool:
         """Whether the request carries the token, or none is needed."""
+        given = await bearer(request)
         said = "" if given is None else given.credentials
         return settings.token is None or hmac.compare_digest(said.encode(), settings.token.encode())
 
@@ -150,7 +151,8 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         if not is_known:
             raise Refusal(401, "unauthorised", "send the header Authorization: Bearer TOKEN.", "Bearer")
 
-    guarded: dict[str, Any] = {"dependencies": [Depends(admitted)]}
+    described = [] if settings.token is None else [Depends(bearer)]  # In the service's own description.
+    guarded: dict[str, Any] = {"dependencies": [Depends(admitted), *described]}
     some = [registry.models[0].name]
     ModelName = Annotated[
         str | None, Query(alias="model", description="Which model; by default the first.", examples=some)
