@@ -82,9 +82,9 @@ def is_draws(path: Path) -> bool:
 
 
 def is_results(path: Path) -> bool:
-    """Whether it is the database of `lpp bench run`."""
+    """Whether it is the database of `lpp bench run`, also one whose writer was killed: then `mode=ro` reads nothing."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error:
         return False

@@ -199,8 +199,8 @@ def test_a_second_process_is_told_to_wait(root, finished, tmp_path):
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     last = lpp(root, tmp_path)
-    last.communicate(timeout=300)
-    assert last.returncode == 0
+    complaints = last.communicate(timeout=300)
+    assert last.returncode == 0, complaints
     assert {key: rest for key, *rest in outcomes(finished[0])}.items() <= {
         key: rest for key, *rest in outcomes(Results(tmp_path))
     }.items()

@@ -1,13 +1,16 @@
 """What a command may write over: files of its own kind, whole and unchanged, and nothing else."""
 
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from commands import ask, lpp, usage
+from lpplusplus.bench.results import Results
 from lpplusplus.cli.kinds import KINDS
 from lpplusplus.cli.outputs import may_replace
 from toy_images import contents, make_folder
@@ -154,3 +157,23 @@ def test_a_pipe_is_no_model(photos, tmp_path):
 def test_what_was_made_is_what_is_told(model, tmp_path):
     told = ask("export", model, "-o", tmp_path / "m.onnx")
     assert [Path(name).name for name in told["files"]] == ["m.onnx", "m.py", "m.onnx.html"]
+
+
+def test_results_of_a_killed_writer_are_results(tmp_path):
+    """What a killed writer left is undone by the next one, so it must not be taken for somebody else's file."""
+    results = tmp_path / "results.sqlite"
+    shutil.copy(OLD / "results.sqlite", results)
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    with contextlib.closing(sqlite3.connect(results, isolation_level=None)) as database:
+        database.execute("PRAGMA cache_size = 1")  # So that half of the change is in the file.
+        database.execute("BEGIN")
+        database.execute("CREATE TABLE more (text TEXT)")
+        database.executemany("INSERT INTO more VALUES (?)", [("x" * 4000,)] * 50)
+        for file in tmp_path.glob("results.sqlite*"):
+            shutil.copy(file, killed)
+    assert sorted(file.name for file in killed.iterdir()) == ["results.sqlite", "results.sqlite-journal"]
+    assert KINDS["a results folder's database"](killed / "results.sqlite")
+    before = [row.cell.key for row in Results(tmp_path).rows()]
+    assert before
+    assert [row.cell.key for row in Results(killed).rows()] == before
