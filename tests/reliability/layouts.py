@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 
 import numpy as np
 
-from lpplusplus.app.project import Project, ProjectError
+from lpplusplus.app.project import FolderError, Project
 from lpplusplus.bench import report
 from lpplusplus.bench.cell import Cell, Row
 from lpplusplus.bench.datasets import DatasetError, OverlapError
@@ -364,7 +364,7 @@ def _read_project(path):
     root = path.parents[1]
     try:
         with Project(root) as project:
-            with suppress(ProjectError):
+            with suppress(FolderError):
                 while project.undo():
                     pass
                 while project.redo():
@@ -379,7 +379,7 @@ def _read_project(path):
         assert beside == ["birds"], f"it wrote {beside}"
     assert kept.issuperset(PHOTOS), f"photos are lost: {set(PHOTOS) - kept}"
     if aside:
-        raise ProjectError(f"{path} was put aside: nothing can be undone.")
+        raise FolderError(f"{path} was put aside: nothing can be undone.")
 
 
 _ERRORS = (SourceError, StoreError)
@@ -397,7 +397,7 @@ TARGETS = {
     "clip-benchmark": Target("targets_train.pt", _read_cache, (DatasetError,), _tensors, _change_tensor,
                              prepare=_cache),
     "results": Target("results.sqlite", _read_results, (ResultsError, UserWarning), _results, _change_results),
-    "project": Target("birds/.lpp/journal.jsonl", _read_project, (ProjectError,), _journals, change_lines,
+    "project": Target("birds/.lpp/journal.jsonl", _read_project, (FolderError,), _journals, change_lines,
                       prepare=_project),
 }  # fmt: skip
 """By name."""

@@ -17,7 +17,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from lpplusplus.app.project import Project, ProjectError
+from lpplusplus.app.project import FolderError, Project
 
 CLASSES = ("cat", "Cat", "dog", "owl")
 PLACES = st.sampled_from([*CLASSES, "unsorted"])
@@ -143,7 +143,7 @@ class PageProject(RuleBasedStateMachine):
         except KilledError:
             self.restart()
             ended = "killed"
-        except (ProjectError, OSError) as error:
+        except (FolderError, OSError) as error:
             note(f"refused: {error}")
             if self.project is None:
                 self.project = Project(self.root)

@@ -7,12 +7,16 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
+
+_BLOCK = 2**20
+"""Bytes that are compared at once."""
 
 
 @contextlib.contextmanager
@@ -84,3 +88,76 @@ def sealed(content: bytes, kind: str) -> bool:
     text, _, mark = content.removesuffix(b"\n").rpartition(b"\n")
     digest = re.fullmatch(rb"(?:# |<!-- )lpplusplus %s, sha256 of the above: (\w{64})(?: -->)?" % kind.encode(), mark)
     return digest is not None and digest[1] == hashlib.sha256(text).hexdigest().encode()
+
+
+def same_content(one: str | PathLike[str], other: str | PathLike[str]) -> bool:
+    """Whether two regular files have the same bytes; False if one of them is not there, or is something else.
+
+    >>> same_content(__file__, __file__), same_content(__file__, "no such file")
+    (True, False)
+    """
+    try:
+        first, second = (os.stat(path) for path in (one, other))
+        if not (stat.S_ISREG(first.st_mode) and stat.S_ISREG(second.st_mode) and first.st_size == second.st_size):
+            return False
+        with open_regular(one) as file, open_regular(other) as beside:
+            while block := file.read(_BLOCK):
+                if block != beside.read(_BLOCK):
+                    return False
+            return not beside.read(1)
+    except FileNotFoundError:
+        return False
+
+
+def copy_file(source: str | PathLike[str], target: str | PathLike[str], *, sync: bool = False) -> None:
+    """Copy a file, with its times, to a name that is free; the name is there only when the copy is complete.
+
+    With `sync` the copy is on the disk and compared with the original before it gets its name.
+    """
+    source, target = Path(source), Path(target)
+    # The same name each time: if this process is killed, the next one writes over what it left.
+    scratch = target.with_name(f".lpp-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}.tmp")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(scratch)
+        shutil.copyfile(source, scratch)
+        if sync:
+            with open(scratch, "r+b") as file:
+                os.fsync(file.fileno())
+        with contextlib.suppress(OSError):  # Not every file system keeps all of it.
+            shutil.copystat(source, scratch)
+        if sync and not same_content(source, scratch):
+            raise OSError(errno.EIO, "the copy is not like the original", str(target))
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        os.rename(scratch, target)
+        if sync:
+            _sync_folder(target.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+def move_file(source: str | PathLike[str], target: str | PathLike[str]) -> None:
+    """Move a file or folder to a name that is free; a file also to another file system.
+
+    There it is copied, synced, compared, and only then removed at its old place.
+    """
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV or not stat.S_ISREG(os.lstat(source).st_mode):
+            raise
+        copy_file(source, target, sync=True)
+        os.unlink(source)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder last; systems that cannot open folders see to it themselves."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -16,7 +16,7 @@ from .._core.parameters import Progress
 from ..encoders import known_encoders
 from ..encoders.base import EncoderError
 from ..images.classifier import ImageClassifier
-from .journal import ProjectError
+from ..images.safe_paths import FolderError
 from .state import AppState
 
 MEGABYTE = 10**6
@@ -27,7 +27,7 @@ PULL = ("-m", "lpplusplus", "encoders", "pull")
 def _classifier(state: AppState) -> ImageClassifier:
     found = state.learner.snapshot.classifier
     if found is None:
-        raise ProjectError("there is no classifier yet: add photos to two classes.")
+        raise FolderError("there is no classifier yet: add photos to two classes.")
     return found
 
 

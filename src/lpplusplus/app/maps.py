@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from .._core.parameters import Progress
 from ..images.embeddings import Embeddings
 from ..images.projection import FEWEST, FEWEST_FOR_UMAP, MOST, has_umap, pca
+from ..images.safe_paths import FolderError
 from .folder import Listing
-from .journal import ProjectError
 from .learner import after_people
 from .state import AppState
 
@@ -65,7 +65,7 @@ def draw(state: AppState, kind: str) -> None:
 def _draw(state: AppState, progress: Progress) -> None:
     found = on_map(state, state.learner.snapshot.listing)
     if found is None or not can_have_umap(found):
-        raise ProjectError(f"UMAP needs {FEWEST_FOR_UMAP} photos.")
+        raise FolderError(f"UMAP needs {FEWEST_FOR_UMAP} photos.")
     after_people(10)
     xy = _umap(found.rows, progress)
     state.show_map("UMAP", dict(zip(_keys(found), xy.tolist(), strict=True)))
@@ -90,7 +90,7 @@ def _umap(rows: NDArray[Any], progress: Progress) -> NDArray[np.float64]:
                 child.kill()
             reader.join()
         if child.returncode:
-            raise ProjectError(said[-1].strip() if said else "UMAP stopped without an error message.")
+            raise FolderError(said[-1].strip() if said else "UMAP stopped without an error message.")
         made.seek(0)
         return np.asarray(np.load(io.BytesIO(made.read()), allow_pickle=False), np.float64)
 

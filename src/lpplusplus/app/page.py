@@ -23,8 +23,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ..encoders.base import EncoderError
 from ..images.errors import SourceError, StoreError
+from ..images.journal import Change
 from . import exports, maps
-from .journal import Change
 from .project import about_turn
 from .state import TABS, AppState, ViewState
 from .views import STEP, position, queue, render, render_job, render_page

@@ -28,7 +28,8 @@ from ..deploy.service.errors import Refusal, failed
 from ..deploy.service.reading import read_form
 from ..encoders.pixels.decoding import ImageError, Limits, decode, read_bytes
 from ..images.errors import shown
-from .journal import MoveError, ProjectError
+from ..images.journal import MoveError
+from ..images.safe_paths import FolderError
 from .project import NoClassError, Project
 
 LIMITS = Limits(max_bytes=64 * 2**20, max_pixels=100_000_000)
@@ -58,7 +59,7 @@ def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers=headers)
             content = await to_thread.run_sync(thumbnail, project, path, size, limiter=workers)
-        except (ProjectError, OSError):
+        except (FolderError, OSError):
             return failed(404, "no_such_photo", "there is no such photo.")
         except ImageError as error:
             return failed(422, "bad_image", f"the photo {error.reason}")
@@ -66,7 +67,7 @@ def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list
 
     async def take(request: Request) -> Response:
         name = request.path_params["name"]
-        with suppress(ProjectError):
+        with suppress(FolderError):
             if project.path_of(name).is_dir():
                 return await answered(take_into, request, name)
         return failed(404, "no_such_class", f"there is no class {shown(name)}.")
@@ -94,7 +95,7 @@ async def answered(handle: Callable[..., Awaitable[Response]], *arguments: Any) 
         return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
     except NoClassError as error:
         return failed(404, "no_such_class", str(error))
-    except ProjectError as error:
+    except FolderError as error:
         return failed(507 if isinstance(error, MoveError) else 422, "refused", str(error))
     except OSError as error:
         return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")

@@ -26,22 +26,12 @@ from typing import Any
 from .._core.files import atomic_write
 from ..encoders import DEFAULT_ENCODER
 from ..images.errors import StoreError, shown
+from ..images.journal import JOURNAL, Change, Moves, Taken, open_journal
+from ..images.safe_paths import FolderError, folder_name, insides, numbered, place_in, refuse_links, safe_name
 from ..images.sources.class_names import check_names, prompt_names
 from ..images.sources.folders import HIDDEN, UNSORTED, readable
 from ..images.store.writer import exclusive
-from .folder import (
-    Listing,
-    class_names,
-    counted,
-    folder_name,
-    insides,
-    is_text,
-    numbered,
-    read_listing,
-    refuse_links,
-    safe_name,
-)
-from .journal import Change, MoveError, Moves, ProjectError, Taken, UndoJournal
+from .folder import Listing, class_names, counted, read_listing
 
 CLASSIFIER = "classifier.lpp"
 CHANGES = {
@@ -55,7 +45,7 @@ CHANGES = {
 """What each kind of change is called."""
 
 
-class NoClassError(ProjectError):
+class NoClassError(FolderError):
     """There is no class of that name."""
 
 
@@ -73,7 +63,7 @@ class Project:
         self.hidden = self.root / HIDDEN
         self._lock, self._open = threading.RLock(), ExitStack()
         if self.root.exists() and not self.root.is_dir():
-            raise ProjectError(f"{self.root} is a file: name a folder.")
+            raise FolderError(f"{self.root} is a file: name a folder.")
         try:
             for folder in (self.hidden, self.root / UNSORTED):
                 refuse_links([folder])
@@ -81,11 +71,11 @@ class Project:
             refuse_links(insides(self.hidden))
             self._open.enter_context(exclusive(self.hidden))
         except StoreError:
-            raise ProjectError(f"{self.root} is open in another page: close that one first.") from None
+            raise FolderError(f"{self.root} is open in another page: close that one first.") from None
         except OSError as error:
-            raise ProjectError(f"{self.root} cannot be used ({error.strerror or error}).") from error
+            raise FolderError(f"{self.root} cannot be used ({error.strerror or error}).") from error
         try:
-            self._journal = self._read_journal()
+            self._journal = open_journal(self.hidden / JOURNAL, self._place, self._instead)
             self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
             self._clear_incoming()
         except BaseException:
@@ -113,7 +103,7 @@ class Project:
         """Where a photo or a class is; refused if it is hidden, outside of the folder, or behind a link."""
         path = self._place(relative)
         if any(part.startswith(".") for part in PurePosixPath(relative).parts):
-            raise ProjectError(f"{shown(relative)} is hidden.")
+            raise FolderError(f"{shown(relative)} is hidden.")
         return path
 
     def own(self, *parts: str) -> Path:
@@ -124,20 +114,7 @@ class Project:
 
     def _place(self, relative: str) -> Path:
         """As `path_of`, also for hidden files."""
-        parts = relative.split("/")
-        bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or part[1:] == ":" for part in parts)
-        if bad or not is_text(relative):
-            raise ProjectError(f"{shown(relative)} is not a path in this project.")
-        path = self.root
-        for part in parts:
-            path = path / part
-            try:
-                link = path.is_symlink()
-            except OSError as error:  # No file system has such a long name.
-                raise ProjectError(f"{shown(relative)} is not a path in this project ({error.strerror}).") from error
-            if link:
-                raise ProjectError(f"{shown(relative)} leads through a link.")
-        return path
+        return place_in(self.root, relative, "project")
 
     # Reading the folder
 
@@ -278,7 +255,7 @@ class Project:
             self._check_photos([photo])
             label = photo.partition("/")[0]
             if "/" not in photo or label == UNSORTED:
-                raise ProjectError(f"{shown(photo)} has no class.")
+                raise FolderError(f"{shown(photo)} has no class.")
             note = f"{hashlib.sha256(self.path_of(photo).read_bytes()).hexdigest()}:{label}"
             self.keep(kept=list(dict.fromkeys([*self.settings["kept"], note])))
 
@@ -292,7 +269,7 @@ class Project:
         elif (self.root / name).is_symlink() or (self.root / name).is_file():
             problem = f"there is a file {shown(name)} in the folder"
         if problem:
-            raise ProjectError(f"{problem}.")
+            raise FolderError(f"{problem}.")
         check_names(prompt_names(sorted([*others, name])), "this project")
         return name
 
@@ -303,7 +280,7 @@ class Project:
     def _check_photos(self, photos: Iterable[str]) -> None:
         for photo in photos:
             if not self.path_of(photo).is_file() or not readable(os.path.splitext(photo)[1]):
-                raise ProjectError(f"there is no photo {shown(photo)}.")
+                raise FolderError(f"there is no photo {shown(photo)}.")
 
     def _free_names(self) -> Callable[[str], str]:
         """A function that gives free paths, never the same one twice."""
@@ -328,16 +305,6 @@ class Project:
 
     def _bin(self) -> str:
         return f"{HIDDEN}/removed/{secrets.token_hex(8)}"
-
-    def _read_journal(self) -> UndoJournal:
-        path = self.hidden / "journal.jsonl"
-        try:
-            return UndoJournal(path, self._place, self._instead)
-        except MoveError:
-            raise
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-            path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))  # Only undo is lost, no photo.
-            return UndoJournal(path, self._place, self._instead)
 
     def _read_settings(self) -> dict[str, Any]:
         try:

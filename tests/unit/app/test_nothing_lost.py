@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from lpplusplus.app.project import Project, ProjectError
+from lpplusplus.app.project import FolderError, Project
 from toy_images import encoded, toy_image
 
 OLD = Path(__file__).parents[2] / "data" / "page_project.zip"
@@ -67,7 +67,7 @@ def test_a_link_anywhere_in_the_pages_own_files_is_refused(root, tmp_path, link)
     path = root / ".lpp" / link
     path.parent.mkdir(parents=True)
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ProjectError, match="link"):
+    with pytest.raises(FolderError, match="link"):
         Project(root)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -78,13 +78,13 @@ def test_a_link_that_comes_later_is_not_written_through(root, tmp_path):
         for name in ("incoming", "exports", "tried", "thumbnails"):
             shutil.rmtree(project.hidden / name, ignore_errors=True)
             (project.hidden / name).symlink_to(tmp_path / "elsewhere")
-            with pytest.raises(ProjectError, match="link"):
+            with pytest.raises(FolderError, match="link"):
                 project.own(name, "x")
             (project.hidden / name).unlink()
         project.remove(["cat/0.png"])
         shutil.move(project.hidden / "removed", tmp_path / "elsewhere" / "removed")
         (project.hidden / "removed").symlink_to(tmp_path / "elsewhere" / "removed")
-        with pytest.raises(ProjectError, match="link"):
+        with pytest.raises(FolderError, match="link"):
             project.undo()
         (project.hidden / "journal.jsonl").unlink()
         (project.hidden / "journal.jsonl").symlink_to(tmp_path / "elsewhere" / "journal")
@@ -106,7 +106,7 @@ def test_a_class_with_a_link_can_be_removed_and_comes_back(root, tmp_path):
 def test_a_named_pipe_does_not_freeze_it(root):
     (root / ".lpp").mkdir()
     os.mkfifo(root / ".lpp" / "settings.json")
-    with pytest.raises(ProjectError, match="no regular file"):
+    with pytest.raises(FolderError, match="no regular file"):
         Project(root)
 
 
@@ -197,7 +197,7 @@ def test_a_move_that_failed_does_not_count(root, monkeypatch, at):
         project.add_class("owl")
         with monkeypatch.context() as patch:
             Failing(patch, at, ["rename"])
-            with pytest.raises(ProjectError, match="space"):
+            with pytest.raises(FolderError, match="space"):
                 project.move(["cat/0.png", "cat/1.png"], "dog")
         assert sorted(project.listing().where()) == ["cat/0.png", "cat/1.png", "dog/0.png"]
         assert project.undo().about["what"] == "add_class"
@@ -290,9 +290,9 @@ def test_names_may_have_many_bytes(root):
         for name in names:
             (added,) = give(project, "cat", name, png("blue"))
             assert 100 < len(os.fsencode(added.rpartition("/")[2])) <= 255
-        with pytest.raises(ProjectError, match="too long"):
+        with pytest.raises(FolderError, match="too long"):
             project.add_class("\N{CAT FACE}" * 100)
-        with pytest.raises(ProjectError, match="too long"):
+        with pytest.raises(FolderError, match="too long"):
             project.rename("dog", "\N{SNOWMAN}" * 99)
         assert project.classes() == ["cat", "dog"]
         name = project.add_class("\N{SNOWMAN}" * 80)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from lpplusplus.app.project import Project, ProjectError, safe_name
+from lpplusplus.app.project import FolderError, Project, safe_name
 from lpplusplus.images import SourceError
 from lpplusplus.images.sources import from_folder
 
@@ -115,14 +115,14 @@ def test_paths_cannot_leave_the_folder(project, path):
         lambda: project.remove_class(path),
         lambda: project.rename(path, "x"),
     ):
-        with pytest.raises(ProjectError):
+        with pytest.raises(FolderError):
             attempt()
     assert project.photos("robin") == ["robin/1.png", "robin/2.png"]
 
 
 @pytest.mark.parametrize("path", [".lpp", ".lpp/journal.jsonl", "robin/.x.png"])
 def test_hidden_files_are_not_shown(project, path):
-    with pytest.raises(ProjectError):
+    with pytest.raises(FolderError):
         project.path_of(path)
 
 
@@ -133,9 +133,9 @@ def test_links_are_not_followed(project, tmp_path):
     assert project.classes() == ["robin", "wren"]
     assert project.photos("robin") == ["robin/1.png", "robin/2.png"]
     for path in ("owl/s.png", "robin/link.png"):
-        with pytest.raises(ProjectError, match="link"):
+        with pytest.raises(FolderError, match="link"):
             project.path_of(path)
-    with pytest.raises(ProjectError, match="file"):
+    with pytest.raises(FolderError, match="file"):
         project.add_class("owl")
 
 
@@ -159,9 +159,9 @@ def test_links_are_not_followed(project, tmp_path):
     ],
 )
 def test_names_that_are_refused(project, name):
-    with pytest.raises(ProjectError):
+    with pytest.raises(FolderError):
         project.add_class(name)
-    with pytest.raises(ProjectError):
+    with pytest.raises(FolderError):
         project.rename("wren", name)
     assert project.undo() is None
 
@@ -200,19 +200,19 @@ def test_only_photos_move_and_only_into_classes(project):
         lambda: project.rename("unsorted", "x"),
         lambda: project.add("owl", [arrive(project, "x.png")]),
     ):
-        with pytest.raises(ProjectError, match="there is no"):
+        with pytest.raises(FolderError, match="there is no"):
             attempt()
     assert project.undo() is None
 
 
 def test_one_page_per_folder(project):
-    with pytest.raises(ProjectError, match="another page"):
+    with pytest.raises(FolderError, match="another page"):
         Project(project.root)
 
 
 def test_a_file_is_no_project(tmp_path):
     path = photo(tmp_path / "x.png")
-    with pytest.raises(ProjectError, match="file"):
+    with pytest.raises(FolderError, match="file"):
         Project(path)
 
 
@@ -295,7 +295,7 @@ def test_changes_from_several_threads(project):
         for _ in range(20):
             listing = project.listing()
             paths = list(listing.where())
-            with suppress(ProjectError):  # The other one was faster.
+            with suppress(FolderError):  # The other one was faster.
                 project.move(rng.sample(paths, 2), rng.choice(["robin", "wren", "unsorted"]))
 
     threads = [threading.Thread(target=shuffle, args=(seed,)) for seed in range(4)]
