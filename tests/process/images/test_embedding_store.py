@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.numpy
 
 import lpplusplus.images.embedder
 from lpplusplus.encoders import EncoderError
@@ -119,40 +118,6 @@ def test_a_list_that_has_half_of_the_shorter_one_is_the_same_list(photos, tmp_pa
     assert embed(images.subset(range(20, 22)), ToyEncoder(), store=store).computed == 0
 
 
-@pytest.mark.parametrize("moment", ["move", "clear"])
-def test_killed_while_shards_are_moved_into_place(photos, tmp_path, monkeypatch, moment):
-    store, images = tmp_path / "store", from_folder(photos)
-    embed(images, ToyEncoder(), store=store)
-    short, moved, original = images.subset(range(8, 20)), [], Path.replace
-
-    def killed(self, target):
-        if moment == "move" and moved:
-            raise KeyboardInterrupt
-        moved.append(self)
-        return original(self, target)
-
-    def not_cleared(self, *, missing_ok=False):
-        if self.name == "index.before.json":
-            raise KeyboardInterrupt
-        os.unlink(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", killed)
-        if moment == "clear":
-            patch.setattr(Path, "unlink", not_cleared)
-        with pytest.raises(KeyboardInterrupt):
-            embed(short, ToyEncoder(), store=store)
-    assert moved
-    if moment == "clear":
-        assert len(FeatureStore(store)) == 12  # Complete all the same.
-    else:
-        with pytest.raises(StoreError, match="incomplete"):
-            FeatureStore(store)
-    assert embed(short, ToyEncoder(), store=store).computed == 0
-    embed(short, ToyEncoder(), store=tmp_path / "fresh")
-    assert contents(store) == contents(tmp_path / "fresh")
-
-
 def test_a_run_that_fails_leaves_the_store_as_it_was(photos, tmp_path):
     """Until all new shards are there, the store is the old one, for readers too."""
     store = tmp_path / "store"
@@ -181,20 +146,11 @@ def test_a_first_run_that_fails_says_that_the_store_is_incomplete(photos, tmp_pa
 
     with pytest.raises(KeyboardInterrupt):
         embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store", progress=stop)
+    assert not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name]
     assert is_store(tmp_path / "store")
     with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
         FeatureStore(tmp_path / "store")
     assert embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store").reused == 8
-
-
-def test_a_strangers_file_is_not_a_shard(photos, tmp_path):
-    store = tmp_path / "mine"
-    store.mkdir()
-    safetensors.numpy.save_file({"w": np.zeros(3)}, store / "shard-000000.safetensors")
-    before = contents(store)
-    with pytest.raises(StoreError, match="has other files and is not a feature store"):
-        embed(from_folder(photos), ToyEncoder(), store=store)
-    assert contents(store) == before
 
 
 def test_other_images_under_the_same_names(photos, tmp_path, monkeypatch):
@@ -206,25 +162,6 @@ def test_other_images_under_the_same_names(photos, tmp_path, monkeypatch):
         toy_image(900 + number).save(path)
     with pytest.raises(StoreError, match=OTHER):
         embed(from_folder("."), ToyEncoder(), store=store)
-
-
-def test_interrupt_stops_threads_and_keeps_finished_shards(photos, tmp_path):
-    images, store = from_folder(photos), tmp_path / "store"
-    clean = embed(images, ToyEncoder(), store=tmp_path / "clean")
-
-    class Interrupted(ToyEncoder):
-        def encode_prepared(self, batch):
-            if len(self.batches) == 5:
-                raise KeyboardInterrupt
-            return super().encode_prepared(batch)
-
-    with pytest.raises(KeyboardInterrupt):
-        embed(images, Interrupted(), store=store)
-    assert not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name]
-    again = embed(images, ToyEncoder(), store=store)
-    assert (again.reused, again.computed) == (16, 11)
-    assert np.array_equal(again.X, clean.X)
-    assert contents(store) == contents(tmp_path / "clean")
 
 
 SCRIPT = """

@@ -128,15 +128,6 @@ def test_a_start_does_not_repeat_the_last_change(root):
     assert again(root) == ["dog/0.png", "lion/0.png", "lion/1.png"]
 
 
-def test_a_new_photo_at_the_old_path_stays(root):
-    with Project(root) as project:
-        (moved,) = project.move(["cat/0.png"], "dog")
-    (root / moved).unlink()
-    (root / "cat" / "0.png").write_bytes(png("green"))
-    assert "cat/0.png" in again(root)
-    assert (root / "cat" / "0.png").read_bytes() == png("green")
-
-
 @pytest.mark.parametrize("damaged", [False, True])
 def test_undone_uploads_wait(root, damaged):
     with Project(root) as project:
@@ -179,55 +170,6 @@ class Failing:
             return real(*arguments, **options)
 
         return call
-
-
-def test_a_change_that_was_refused_does_not_happen_at_the_next_start(root, monkeypatch):
-    with Project(root) as project:
-        with monkeypatch.context() as patch:
-            Failing(patch, 1, ["fsync"])
-            with pytest.raises(OSError, match="space"):
-                project.move(["cat/0.png"], "dog")
-        assert project.undo() is None
-    assert again(root) == ["cat/0.png", "cat/1.png", "dog/0.png"]
-
-
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_move_that_failed_does_not_count(root, monkeypatch, at):
-    with Project(root) as project:
-        project.add_class("owl")
-        with monkeypatch.context() as patch:
-            Failing(patch, at, ["rename"])
-            with pytest.raises(FolderError, match="space"):
-                project.move(["cat/0.png", "cat/1.png"], "dog")
-        assert sorted(project.listing().where()) == ["cat/0.png", "cat/1.png", "dog/0.png"]
-        assert project.undo().about["what"] == "add_class"
-        assert project.redo().about["what"] == "add_class"
-    with Project(root) as project:
-        assert "owl" in project.classes()
-        assert project.undo().about["what"] == "add_class"
-        assert not list(project.hidden.glob("*damaged"))
-
-
-def test_half_a_line_is_taken_back(root, monkeypatch):
-    """The rest of the history was gone at the next start."""
-    with Project(root) as project:
-        project.move(["cat/0.png"], "dog")
-        real = os.write
-
-        def half(handle, content):
-            if len(content) > 20:
-                return real(handle, content[: len(content) // 2])
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", half)
-            with pytest.raises(OSError, match="space"):
-                project.move(["cat/1.png"], "dog")
-        project.remove(["cat/1.png"])
-    with Project(root) as project:
-        assert project.undo().about["what"] == "remove"
-        assert project.undo().about["what"] == "move"
-    assert again(root) == ["cat/0.png", "cat/1.png", "dog/0.png"]
 
 
 def test_settings_that_cannot_be_kept_do_not_change(root, monkeypatch):

@@ -238,15 +238,6 @@ def test_names_that_are_no_text_are_left_out(project):
     assert len(project.photos("robin")) == 2
 
 
-def test_undo_leaves_alone_what_was_moved_by_hand(project):
-    project.move(["robin/1.png", "robin/2.png"], "wren")
-    os.unlink(project.root / "wren" / "2.png")
-    photo(project.root / "robin" / "1.png", "green")
-    project.undo()
-    assert Image.open(project.root / "robin" / "1.png").getpixel((0, 0)) == (0, 128, 0)
-    assert (project.root / "wren" / "1-2.png").exists()
-
-
 def test_commands_see_the_same_photos_in_the_same_order(project):
     photo(project.root / "robin" / "sub" / "z.png")
     photo(project.root / "loose.png")
