@@ -73,16 +73,6 @@ def test_a_picture_that_was_saved_again_is_refused_by_its_embedding(tmp_path):
     assert len(toy_data(tmp_path, tmp_path / "features", "birds", duplicates="allow", **keys).parts["test"].X) == 7
 
 
-def test_a_copy_inside_a_pool_is_refused(tmp_path):
-    pool = make_folder(tmp_path / "birds", {"robin": 30, "great_tit": 31})
-    shutil.copyfile(pool / "robin" / "003.png", pool / "robin" / "copy.png")
-    birds = {"folder": "birds", "reader": "folder-per-class", "templates": ["{}"]}
-    with pytest.raises(
-        OverlapError, match=r"the same image twice, .*robin/003\.png and .*robin/copy\.png, .*Or set dup"
-    ):
-        toy_data(tmp_path, tmp_path / "features", "birds", dataset={"birds": birds})
-
-
 def test_a_training_image_of_imagenet_in_a_shift_is_refused(tmp_path):
     trees = Trees(tmp_path)
     for name in ("imagenet", "imagenet_a"):

@@ -20,7 +20,6 @@ from lpplusplus.bench.report import FORMATS, report, write_report
 from lpplusplus.bench.report.ablations import ablation_tables
 from lpplusplus.bench.report.content import report_content
 from lpplusplus.bench.report.descent import rate_figure, recorded_step
-from lpplusplus.bench.report.drawing import method_styles
 from lpplusplus.bench.report.figures import make_figures
 from lpplusplus.bench.report.statistics import average, difference, summarise
 from lpplusplus.bench.report.table import written
@@ -442,11 +441,6 @@ def test_too_little_for_ranks_is_said():
     assert [plot.key for plot in plots][:1] == ["time"]
     assert "ranks" not in [plot.key for plot in plots]
     assert remarks[0].startswith("No rank diagram")
-
-
-def test_styles_tell_all_of_the_papers_methods_apart():
-    styles = method_styles(list(MAIN))
-    assert len({(style.colour, style.marker) for style in styles.values()}) == len(MAIN)
 
 
 def test_the_lipschitz_step_is_found_in_real_histories():

@@ -89,6 +89,9 @@ def test_bad_rows_are_named_by_their_block(task, tmp_path):
         np.save(tmp_path / "bad.npy", X)
         with pytest.raises(ValueError, match=says):
             LPPlusPlus(memory=0).fit(np.load(tmp_path / "bad.npy", mmap_mode="r"), y, text=T)
+    X[1100] = np.nan
+    with pytest.raises(ValueError, match=r"X\[956:1200\] contains NaN in row 144"):
+        LPPlusPlus().fit(scattered(X, 700), y, text=T)
 
 
 def test_fit_many_draws_from_a_file(task):
@@ -104,11 +107,12 @@ def test_fit_many_draws_from_a_file(task):
 
 @pytest.mark.parametrize("with_text", [True, False], ids=["names", "images alone"])
 @pytest.mark.parametrize("method", [ZeroShot, GDA])
-def test_closed_forms_stream_as_well(task, method, with_text, monkeypatch):
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in a file", "held by others"])
+def test_closed_forms_stream_as_well(task, method, with_text, elsewhere, monkeypatch):
     X, mapped, y, T = task
     monkeypatch.setattr(method, "memory", 0)
-    text = T if with_text else None
-    whole, streamed = method().fit(X, y, text=text), method().fit(mapped, y, text=text)
+    text, rows = T if with_text else None, scattered(X, 500) if elsewhere else mapped
+    whole, streamed = method().fit(X, y, text=text), method().fit(rows, y, text=text)
     assert "task_" not in vars(streamed)
     assert np.allclose(whole.coef_, streamed.coef_, rtol=1e-5, atol=1e-5)
     assert np.allclose(whole.intercept_, streamed.intercept_, rtol=1e-5, atol=1e-5)
@@ -157,24 +161,6 @@ def test_rows_that_others_hold_are_read_in_any_order(task):
     factors = np.linspace(1, 2, 6, dtype=np.float32)
     assert np.allclose(rows.take(index).times(factors).unit()[1:4, :] / factors[1:4, None],
                        (X / np.linalg.norm(X, axis=1)[:, None])[index[1:4]], rtol=1e-6)  # fmt: skip
-
-
-def test_bad_rows_are_named_by_their_number_among_all(task):
-    X, _, y, T = task
-    X = X.copy()
-    X[1100] = np.nan
-    with pytest.raises(ValueError, match=r"X\[956:1200\] contains NaN in row 144"):
-        LPPlusPlus().fit(scattered(X, 700), y, text=T)
-
-
-@pytest.mark.parametrize("method", [ZeroShot, GDA])
-def test_closed_forms_where_others_hold_the_rows(task, method, monkeypatch):
-    X, mapped, y, T = task
-    monkeypatch.setattr(method, "memory", 0)
-    for text in (T, None):
-        streamed, there = (method().fit(rows, y, text=text) for rows in (mapped, scattered(X, 500)))
-        assert np.allclose(there.coef_, streamed.coef_, rtol=1e-5, atol=1e-5)
-        assert np.allclose(there.intercept_, streamed.intercept_, rtol=1e-5, atol=1e-5)
 
 
 def test_other_methods_need_their_rows(task):

@@ -88,20 +88,6 @@ def test_an_object_fits_as_its_name_does(task, validation, name, selection):
     assert ours.parameter_count_ == named.parameter_count_
 
 
-@pytest.mark.parametrize("recipe", ["default", "paper", "released"])
-@pytest.mark.parametrize("alpha", ["learned", "fixed", "none"])
-def test_an_object_and_the_other_parameters(task, recipe, alpha):
-    F, y, T = task
-    shared = {"recipe": recipe, "alpha": alpha, "selection": "last"}
-    for kind, name in ((BlockMM, "block-mm"), (Flow, "flow"), (HeavyBall, "heavy-ball")):
-        ours = LPPlusPlus(solver=kind(7), **shared).fit(F, y, text=T)
-        named = LPPlusPlus(solver=name, updates=7, **shared).fit(F, y, text=T)
-        assert (ours.coef_ == named.coef_).all()
-        assert ours.parameter_count_ == named.parameter_count_
-    fixed = LPPlusPlus(solver=BlockMM(learn_alpha=False), **shared).fit(F, y, text=T)
-    assert alpha == "none" or np.ptp(fixed.alpha_) == 0
-
-
 def test_a_rate_of_its_own(task, validation):
     F, y, T = task
     probe = LPPlusPlus(solver=GradientDescent(30, learning_rate=2.0), selection="last").fit(F, y, text=T)
