@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LARGEST = 1e15
 """No weight is larger: sums and products of such numbers are finite, in single precision too."""
-SCALARS = {"word": TEXT, "number": number(), "factor": number(-1e6, 1e6)}
+SCALARS = {"word": TEXT, "number": number(), "factor": number(-1e6, 1e6), "count": number(1, whole=True)}
 
 
 class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
@@ -305,8 +305,9 @@ class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
         model_file.save(self, path, metadata, support=support)
 
     def _parameters_to_save(self) -> dict[str, Any]:
-        """Parameters as JSON can hold them; `model_file` converts tuples, numpy's numbers and encoders."""
-        return dict(self.get_params(deep=False))
+        """Parameters as JSON can hold them; `model_file` converts tuples, numpy's numbers, encoders and generators."""
+        passing = dict.fromkeys(("progress", "checkpoint"))  # A callback, or a path: they belong to one fit.
+        return {name: passing.get(name, value) for name, value in self.get_params(deep=False).items()}
 
     @classmethod
     def translated(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -337,14 +338,11 @@ class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
         required = {name for name, shape in self.fitted_arrays.items() if not shape.endswith("?")}
         if not required <= set(arrays) <= set(self.fitted_arrays):
             raise ValueError(f"arrays {sorted(arrays)} are not those of a {type(self).__name__}")
-        for name, kind in self.fitted_scalars.items():
+        for name, kind in {**self.fitted_scalars, "n_features_in_": "count"}.items():
             missing = kind.endswith("?") and scalars[name] is None
             if not missing and not SCALARS[kind.rstrip("?")].allows(scalars[name]):
                 raise ValueError(f"{name} is {scalars[name]!r}")
             setattr(self, name, scalars[name])
-        self.n_features_in_ = scalars["n_features_in_"]
-        if type(self.n_features_in_) is not int:
-            raise ValueError(f"n_features_in_ is {self.n_features_in_!r}")
         names = scalars.get("feature_names_in_")
         if names is not None:
             if len(names) != self.n_features_in_ or not all(isinstance(name, str) for name in names):
@@ -367,6 +365,6 @@ class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
         if value.dtype not in (("int64",) if name in self.index_arrays else ("float32", "float64")):
             raise ValueError(f"{name} has entries of type {value.dtype}")
         if not (np.abs(value) <= LARGEST).all():
-            raise ValueError(f"{name} has entries beyond {LARGEST:g}, with which probabilities would not be numbers")
+            raise ValueError(f"{name} has entries beyond {LARGEST:g} or NaN: probabilities would not be numbers")
         if name in self.index_arrays and not ((value >= 0) & (value < lengths["K"])).all():
             raise ValueError(f"{name} names classes beyond the {lengths['K']} that there are")

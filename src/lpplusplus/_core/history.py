@@ -57,16 +57,13 @@ class History:
             raise AttributeError(f"this history has no column {name!r}") from None
 
     def as_lists(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it: {"columns": …, "notes": …}."""
-        return {"columns": {k: [float(x) for x in v] for k, v in self.columns.items()}, "notes": list(self.notes)}
-
-    def as_flat_lists(self) -> dict[str, list[float | None]]:
-        """The columns alone, as the files of `LPPlusPlus` have them; NaN, which JSON does not have, as None."""
-        return {name: [None if x != x else x for x in values] for name, values in self.columns.items()}
+        """Everything, as JSON can hold it: {"columns": …, "notes": …}; NaN, which JSON does not have, as None."""
+        columns = {name: [None if x != x else x for x in values] for name, values in self.columns.items()}
+        return {"columns": columns, "notes": list(self.notes)}
 
     @classmethod
     def from_lists(cls, content: dict[str, Any]) -> "History":
-        """The inverse of `as_lists` and of `as_flat_lists`."""
+        """The inverse of `as_lists`. Files of `LPPlusPlus` 0.1 have the columns alone."""
         columns = content.get("columns", content)
         if not all(isinstance(x, int | float | None) for column in columns.values() for x in column):
             raise ValueError("the history has entries that are not numbers")

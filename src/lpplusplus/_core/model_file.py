@@ -15,8 +15,7 @@ import hashlib
 import json
 import os
 import re
-import stat
-from collections.abc import Iterable
+import sys
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,14 +25,14 @@ import safetensors
 import safetensors.numpy
 
 from . import backend
+from .backend import Array
 from .errors import BriefError
-from .files import atomic_write, canonical_json
+from .files import atomic_write, canonical_json, open_regular
 from .parameters import check_parameters
 from .task import Task
 
 if TYPE_CHECKING:
     from .base import FewShotClassifier
-import sys
 
 KEY, VERSION, FIRST = "lpplusplus", 2, 1
 PREFIX = "given."
@@ -70,25 +69,19 @@ def save(
             f"{kind.__module__}.{kind.__qualname__} is not one of lpplusplus's own classifiers, so `load` would not "
             f"know it: save one of those, or its coef_ and intercept_ in your own way."
         )
-    arrays = {
-        name: np.ascontiguousarray(backend.to_numpy(value))
-        for name in estimator.fitted_arrays
-        if (value := getattr(estimator, name)) is not None
-    }
+    arrays = {name: getattr(estimator, name) for name in estimator.fitted_arrays}
     task = vars(estimator).get("task_")
     if support and task is not None:
-        arrays |= {
-            PREFIX + name: np.ascontiguousarray(value, value.dtype.newbyteorder("="))
-            for name, value in task.arrays().items()
-        }
+        arrays |= {PREFIX + name: value for name, value in task.arrays().items()}
+    arrays = {name: _native(value) for name, value in arrays.items() if value is not None}
     for name, value in arrays.items():
         if not np.isfinite(value).all():
             raise ValueError(f"{name} has non-finite entries: this classifier is broken and is not saved.")
     model = {
         "estimator": kind.__name__,
-        "parameters": _jsonable_parameters(estimator),
+        "parameters": _jsonable(estimator._parameters_to_save()),
         "classes": _encode_classes(estimator._labels),
-        "fitted": estimator._scalars_to_save(),
+        "fitted": _jsonable(estimator._scalars_to_save()),
         "metadata": _plain(metadata if metadata is not None else getattr(estimator, "metadata_", {})),
     }
     # One entry, since safetensors writes several in any order and equal classifiers should be equal files.
@@ -121,21 +114,18 @@ def load(path: str | PathLike[str]) -> FewShotClassifier:
     try:
         header = json.loads(text)
         _check_depth(header)
-        version, digest, model = header["version"], header["digest"], header.get("model")
-        right = _digest(arrays, model)
+        version, model = header["version"], header.get("model")
+        if type(version) is not int or version < FIRST:
+            raise ValueError(f"version {_short(version)}")
+        whole = header["digest"] == _digest(arrays, model)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFormatError(f"{path} has a damaged header ({_short(error)}): restore it from a copy.") from error
-    if type(version) is not int or version < FIRST:
-        raise ModelFormatError(f"{path} has a damaged header (version {_short(version)}): restore it from a copy.")
     if version > VERSION:
         raise ModelFormatError(
             f"{path} has format version {_short(version)}, this lpplusplus reads {VERSION}: upgrade lpplusplus."
         )
-    if digest != right:
+    if not whole:
         raise ModelFormatError(f"{path} is damaged: its contents do not match their checksum. Restore it from a copy.")
-    for name, value in arrays.items():
-        if not np.isfinite(value).all():
-            raise ModelFormatError(f"{path}: {name} has entries that are not finite numbers.")
     try:
         kind = method(model["estimator"])
         if kind is None:
@@ -167,37 +157,33 @@ def _read(path: Path, arrays: bool = True) -> tuple[dict[str, np.ndarray[Any, An
     """The arrays and the description in a file; the description alone without `arrays`."""
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
-    # The open file is asked what it is, and read: the name may be another's by then. A pipe would wait for a writer.
-    if path.is_dir():  # Windows opens no folder.
-        raise ModelFormatError(f"{path} is a folder, not a classifier saved by lpplusplus: name its file (.lpp).")
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as opened:
-        _check_kind_and_size(path, os.fstat(opened.fileno()))
+    if not path.is_file():
+        kind = "folder" if path.is_dir() else "pipe or a device"
+        raise ModelFormatError(f"{path} is a {kind}, not a classifier saved by lpplusplus: name its file (.lpp).")
+    # The open file is asked how large it is, and read: the name may be another's by then.
+    with open_regular(path) as opened:
+        _check_size(path, os.fstat(opened.fileno()))
         again = f"/dev/fd/{opened.fileno()}"
-        return _content(again if os.path.exists(again) else path, path, arrays)
+        try:
+            with safetensors.safe_open(again if os.path.exists(again) else path, framework="numpy") as file:
+                header = (file.metadata() or {}).get(KEY)
+                if header is None:
+                    raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
+                if len(header) > LARGEST_HEADER:
+                    raise ModelFormatError(
+                        f"{path} has a description of {len(header):,} characters: that is no classifier."
+                    )
+                return {name: np.asarray(file.get_tensor(name)) for name in (file.keys() if arrays else ())}, header
+        except (safetensors.SafetensorError, TypeError, AttributeError) as error:
+            # The last two are of bfloat16 and the like, which numpy does not have.
+            raise ModelFormatError(
+                f"{path} is not a whole safetensors file of numbers that classifiers have ({error}): it is truncated, "
+                f"damaged or of another kind."
+            ) from error
 
 
-def _content(where: str | Path, path: Path, arrays: bool) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
-    try:
-        with safetensors.safe_open(where, framework="numpy") as file:
-            header = (file.metadata() or {}).get(KEY)
-            if header is None:
-                raise ModelFormatError(f"{path} is a safetensors file but not a classifier saved by lpplusplus.")
-            if len(header) > LARGEST_HEADER:
-                raise ModelFormatError(
-                    f"{path} has a description of {len(header):,} characters: that is no classifier."
-                )
-            names = file.keys() if arrays else ()
-            return {name: _tensor(file, name, path) for name in names}, header
-    except safetensors.SafetensorError as error:
-        raise ModelFormatError(
-            f"{path} is not a whole safetensors file ({error}): it is truncated, damaged or of another kind."
-        ) from error
-
-
-def _check_kind_and_size(path: Path, status: os.stat_result) -> None:
-    """Raise for what is no file, would take much memory, or has mostly no content on the disk."""
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelFormatError(f"{path} is a pipe or a device, not a classifier saved by lpplusplus: name its file.")
+def _check_size(path: Path, status: os.stat_result) -> None:
+    """Raise for what would take much memory, or has mostly no content on the disk."""
     stored = getattr(status, "st_blocks", status.st_size // 512) * 512
     if status.st_size > LARGEST_FILE or status.st_size > 100 * max(stored, 2**20):
         raise ModelFormatError(
@@ -205,17 +191,13 @@ def _check_kind_and_size(path: Path, status: os.stat_result) -> None:
         )
 
 
-def _check_depth(value: Any) -> None:
+def _check_depth(value: Any, left: int = DEEPEST) -> None:
     """Raise for lists and dictionaries that are nested so deeply that showing them would fail."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [part for whole in level if isinstance(whole, dict | list) for part in _parts(whole)]
-    if level:
+    if not left:
         raise ValueError(f"lists and dictionaries are nested more than {DEEPEST} deep")
-
-
-def _parts(whole: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return whole.values() if isinstance(whole, dict) else whole
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        _check_depth(part, left - 1)
 
 
 def _short(cause: object) -> str:
@@ -224,11 +206,10 @@ def _short(cause: object) -> str:
     return said if len(said) <= 300 else said[:300] + "…"
 
 
-def _tensor(file: Any, name: str, path: Path) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(file.get_tensor(name))
-    except (TypeError, AttributeError) as error:  # bfloat16 and the like, which numpy does not have.
-        raise ModelFormatError(f"{path}: {name} has numbers of a kind that no classifier has ({error}).") from error
+def _native(value: Array) -> np.ndarray[Any, Any]:
+    """As safetensors writes it: row by row, in the byte order of this machine."""
+    value = backend.to_numpy(value)
+    return np.ascontiguousarray(value, value.dtype.newbyteorder("="))
 
 
 def _digest(arrays: dict[str, np.ndarray[Any, Any]], model: Any) -> str:
@@ -257,7 +238,7 @@ def _encode_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
     kind, plain = classes.dtype.kind, classes
     if kind in "MmS":
         plain = np.char.decode(classes, "latin-1") if kind == "S" else classes.astype(np.int64)
-    labels = [label.item() if isinstance(label, np.generic) else label for label in plain.tolist()]
+    labels = _jsonable(plain.tolist())
     if not all(isinstance(label, str | bool | int | float) for label in labels):
         raise ValueError(
             f"labels of type {type(labels[0]).__name__} cannot be saved: use strings, whole numbers or booleans."
@@ -283,18 +264,11 @@ def _decode_classes(encoded: dict[str, Any]) -> np.ndarray[Any, Any]:
     return np.char.encode(decoded, "latin-1").astype(dtype) if dtype.kind == "S" else decoded.astype(dtype)
 
 
-def _jsonable_parameters(estimator: FewShotClassifier) -> dict[str, Any]:
-    parameters = estimator._parameters_to_save()
-    if isinstance(parameters.get("random_state"), np.random.Generator | np.random.RandomState):
-        parameters["random_state"] = None  # A generator has moved on since; a seed can be kept.
-    for passing in ("progress", "checkpoint"):
-        if passing in parameters:
-            parameters[passing] = None  # A callback, or the path of a checkpoint: they belong to one fit.
-    return {name: _jsonable(value) for name, value in parameters.items()}
-
-
 def _jsonable(value: Any) -> Any:
-    if isinstance(getattr(value, "spec", None), str):  # An encoder is known by its name.
+    """As JSON has it. A generator, which has moved on since, becomes None; an encoder is known by its name."""
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return None
+    if isinstance(getattr(value, "spec", None), str):
         return value.spec
     if isinstance(value, tuple | list):
         return [_jsonable(part) for part in value]

@@ -155,8 +155,7 @@ class Task:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Arrays for a file; if numbers of prompts differ, all are stacked."""
-        found = {"X": self.X, "y": self.y, "X_val": self.X_val, "y_val": self.y_val, "text": self.text}
-        found |= {"sample_weight": self.weights, "unlabelled": self.unlabelled}
+        found = {name: getattr(self, field) for name, field in IN_FILES.items()}
         if isinstance(self.text, list):
             found["text"] = np.concatenate([backend.to_numpy(part) for part in self.text])
             found["prompts"] = np.array([len(part) for part in self.text])
@@ -165,43 +164,42 @@ class Task:
     @classmethod
     def read(cls, arrays: dict[str, np.ndarray[Any, Any]], classes: np.ndarray[Any, Any], dim: int) -> Task:
         """The inverse of `arrays`; raises ValueError or KeyError unless everything fits together."""
-        unknown = set(arrays) - {"X", "y", "text", "prompts", "X_val", "y_val", "sample_weight", "unlabelled"}
-        if unknown or ("X_val" in arrays) != ("y_val" in arrays) or ("prompts" in arrays and "text" not in arrays):
+        given: dict[str, Any] = dict(arrays)
+        counts = given.pop("prompts", None)
+        if not given.keys() <= IN_FILES.keys() or ("X_val" in given) != ("y_val" in given):
             raise ValueError(f"arrays {sorted(arrays)} are not what a fit is given")
         for name, value in arrays.items():
-            _check_kind(name, value, dim)
-        X, X_val = arrays["X"], arrays.get("X_val")
-        text: Any = arrays.get("text")
-        for name, images in (("y", X), ("y_val", X_val), ("sample_weight", X)):
-            if images is not None and name in arrays:
-                _check_fit(name, arrays[name], images)
-        for name in ("y", "y_val"):
-            if name in arrays and not ((arrays[name] >= 0) & (arrays[name] < len(classes))).all():
+            _check_array(name, value, dim)
+        for name, owner in (("y", "X"), ("y_val", "X_val"), ("sample_weight", "X")):
+            if name in given and (given[name].shape != given[owner].shape[:1] or not given[owner].size):
+                raise ValueError(f"{name} has shape {given[name].shape}")
+            if name != "sample_weight" and name in given and not np.isin(given[name], np.arange(len(classes))).all():
                 raise ValueError(f"{name} names classes beyond the {len(classes)} that there are")
-        if "prompts" in arrays:
-            text = _split(text, arrays["prompts"], len(classes))
-        elif text is not None and text.shape[-2] != len(classes):
-            raise ValueError(f"text has shape {text.shape} for {len(classes)} classes")
-        return cls(
-            X, arrays["y"], classes, text, X_val, arrays.get("y_val"), arrays.get("sample_weight"),
-            arrays.get("unlabelled"),
-        )  # fmt: skip
+        if counts is not None:
+            given["text"] = _split(given["text"], counts, len(classes))
+        elif "text" in given and given["text"].shape[-2] != len(classes):
+            raise ValueError(f"text has shape {given['text'].shape} for {len(classes)} classes")
+        return cls(classes=classes, **{IN_FILES[name]: value for name, value in given.items()})
 
 
-def _check_kind(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
+IN_FILES = {
+    **{name: name for name in ("X", "y", "text", "X_val", "y_val", "unlabelled")}, "sample_weight": "weights"
+}  # fmt: skip
+"""Arrays of a file, by the names that `fit` has for them, and the fields that hold them."""
+MOST_AXES = {"X": 4, "X_val": 4, "text": 3, "unlabelled": 2}
+"""Images may have views, and these places."""
+
+
+def _check_array(name: str, value: np.ndarray[Any, Any], dim: int) -> None:
     whole = name in ("y", "y_val", "prompts")
     if value.dtype not in (("int64",) if whole else checks.PRECISIONS):
         raise ValueError(f"{name} has entries of type {value.dtype}")
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name} has entries that are not finite numbers")
     if name == "unlabelled" and not value.size:
         raise ValueError("unlabelled has no rows")
-    most = {"X": 4, "X_val": 4, "text": 3, "unlabelled": 2}.get(name)  # Views of an image, and places in a view.
-    if most and (not 2 <= value.ndim <= most or value.shape[-1] != dim):
+    if name in MOST_AXES and (not 2 <= value.ndim <= MOST_AXES[name] or value.shape[-1] != dim):
         raise ValueError(f"{name} has shape {value.shape}, but embeddings have {dim} dimensions")
-
-
-def _check_fit(name: str, value: np.ndarray[Any, Any], images: np.ndarray[Any, Any]) -> None:
-    if value.shape != images.shape[:1] or not images.size:
-        raise ValueError(f"{name} has shape {value.shape}")
 
 
 def _split(text: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], n_classes: int) -> Text:

@@ -255,9 +255,6 @@ class LPPlusPlus(Uncertainty):
         # Earlier versions let options pass that the solver does not have.
         return cls(**without_options(cls._decoded(saved), strict=False))
 
-    def _scalars_to_save(self) -> dict[str, Any]:
-        return {**super()._scalars_to_save(), "history": self.history_.as_flat_lists()}
-
     def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: np.ndarray[Any, Any]) -> None:
         super()._restore(arrays, scalars, classes)
         if (self.alpha_ is None) != (self.text_ is None):

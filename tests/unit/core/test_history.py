@@ -1,4 +1,4 @@
-"""One history for all methods: columns by name, and the two layouts that files have."""
+"""One history for all methods: columns by name, as files have them now and had them in version 0.1."""
 
 import copy
 import json
@@ -37,24 +37,22 @@ def test_copies(history):
         assert (other.update, other.notes) == ([0, 1], ["as given"])
 
 
-def test_flat_columns(history):
-    """LPPlusPlus: numbers as they are, None for NaN."""
-    written = json.loads(json.dumps(history.as_flat_lists(), allow_nan=False))
-    assert written == {"update": [0, 1], "loss": [None, 0.5], "validation_accuracy": []}
+def test_columns_and_notes_as_json_has_them(history):
+    """Numbers as they are, None for NaN."""
+    history.note("as given")
+    written = json.loads(json.dumps(history.as_lists(), allow_nan=False))
+    columns = {"update": [0, 1], "loss": [None, 0.5], "validation_accuracy": []}
+    assert written == {"columns": columns, "notes": ["as given"]}
     again = History.from_lists(written)
     assert np.isnan(again.loss[0])
-    assert again.as_flat_lists() == written
+    assert again.as_lists() == written
     assert [type(x) for x in again.update] == [int, int]
 
 
-def test_columns_and_notes():
-    """All other methods: floats."""
-    history = History()
-    history.add(epoch=1, loss=0.5)
-    history.note("no text given")
-    written = json.loads(json.dumps(history.as_lists()))
-    assert json.dumps(written) == '{"columns": {"epoch": [1.0], "loss": [0.5]}, "notes": ["no text given"]}'
-    assert History.from_lists(written) == history
+def test_columns_alone_as_version_0_1_wrote_them():
+    again = History.from_lists({"update": [0, 1], "loss": [None, 0.5]})
+    assert (again.update, again.loss[1], again.notes) == ([0, 1], 0.5, [])
+    assert np.isnan(again.loss[0])
 
 
 @pytest.mark.parametrize("content", [{"loss": ["a"]}, {"columns": {"loss": [[1]]}, "notes": []}])
@@ -65,7 +63,7 @@ def test_entries_that_are_not_numbers(content):
 
 def test_what_each_method_writes():
     X, y = np.eye(4), [0, 0, 1, 1]
-    probe = LPPlusPlus(recipe="paper", updates=2).fit(X, y)._scalars_to_save()["history"]
+    probe = LPPlusPlus(recipe="paper", updates=2).fit(X, y)._scalars_to_save()["history"]["columns"]
     held_out = ["held_out_time", "held_out_loss", "held_out_accuracy", "held_out_scale"]
     assert list(probe) == ["update", "time", "loss", "validation_accuracy", *held_out]
     assert probe["update"] == [0, 1, 2]
