@@ -112,7 +112,7 @@ class RayOptions:
 
 def run_plan_on_ray(plan: "Plan", address: str | None, jobs: int | None, run: Any) -> Any:
     """The result of `run(workers)` with workers of a cluster, for a plan of the benchmark."""
-    from ..cluster.bench import RayWorkers, check_gpus
+    from ..cluster.commands import RayWorkers, check_gpus
     from ..cluster.connection import Slots, connected
 
     with connected(address):

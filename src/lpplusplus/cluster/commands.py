@@ -1,9 +1,11 @@
-"""`lpp embed`, `lpp predict` and `lpp train` with `--engine ray`."""
+"""`lpp embed`, `lpp predict`, `lpp train` and `lpp bench run` with `--engine ray`."""
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,6 +15,9 @@ import numpy as np
 from .._core.base import FewShotClassifier
 from .._core.files import canonical_json
 from .._core.parameters import Progress
+from ..bench.cell import Cell, EmbeddedDataset, Row
+from ..bench.run_cell import run_cell, versions
+from ..bench.runner import CellJob
 from ..encoders import Encoder, open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE
 from ..images.answers import Question, answers, check_question
@@ -23,12 +28,10 @@ from ..images.errors import SourceError
 from ..images.parquet.addresses import open_place, spelled
 from ..images.parquet.tables import KEY, VERSION, named_classes, text, to_table, write_index
 from ..images.sources import ImageSet
-from .connection import ClusterError, Slots, connected, limit_threads
-from .jobs import RunResult, absolute, key_of, run_parts
+from .connection import ClusterError, Slots, connected, limit_threads, run_tasks
+from .jobs import RunResult, absolute, run_parts
 from .parts import WorkPart, plan
 from .rows import distributed_rows
-
-_Skipped = tuple[tuple[str, str], ...]
 
 
 def embed_on_ray(
@@ -70,10 +73,10 @@ def embed_on_ray(
     slots, output = slots or Slots(), absolute(output)
     origin = Origin.of(open_encoder(encoder), views)
     listed = plan(source, labels=labels)
-    arguments = {"spec": encoder, "origin": origin, "cpus": slots.cpus, "batch_size": batch_size}
-    key = key_of({"origin": origin.key, "batch": batch_size})
+    arguments = {"spec": encoder, "origin": origin, "batch_size": batch_size}
+    about = {"origin": origin.key, "batch": batch_size}
     with connected(address):
-        done = run_parts(embed_part, arguments, listed, output, key, slots, progress)
+        done = run_parts(embed_part, arguments, listed, output, about, slots, progress)
     if not done.rows:
         path, why = done.skipped[0]
         raise SourceError(f"no image of {spelled(source)} can be used. First skipped: {path}: {why}")
@@ -89,11 +92,8 @@ def embed_on_ray(
     return replace(done, origin=origin, classes=classes)
 
 
-def embed_part(
-    part: WorkPart, spec: str, origin: Origin, cpus: int, batch_size: int | None
-) -> tuple[Any, frozenset[str], _Skipped]:
-    """On a worker: embed a part."""
-    limit_threads(cpus)
+def embed_part(part: WorkPart, spec: str, origin: Origin, batch_size: int | None) -> tuple[Embeddings, Any]:
+    """On a worker: the embeddings of a part, and its table."""
     encoder = _encoder(spec, batch_size)
     if not Origin.of(encoder).comparable(origin):
         raise ClusterError(
@@ -103,8 +103,7 @@ def embed_part(
     if isinstance(images, Embeddings):
         raise SourceError("this Parquet data set has embeddings already: name images.")
     embeddings = _embedded(images, encoder, origin)
-    labels = frozenset(() if embeddings.labels is None else embeddings.labels.tolist())
-    return to_table(embeddings, {}), labels, _skipped(embeddings)
+    return embeddings, to_table(embeddings, {})
 
 
 @cache
@@ -122,10 +121,6 @@ def _embedded(images: ImageSet, encoder: Encoder, origin: Origin) -> Embeddings:
     labels = None if images.labels is None else images.labels[:0]
     empty = np.empty((0, *origin.shape), np.float32)
     return Embeddings(empty, labels, origin=origin, hashes=np.empty((0, 32), np.uint8))
-
-
-def _skipped(embeddings: Embeddings) -> _Skipped:
-    return tuple((str(image.path), image.reason) for image in embeddings.skipped)
 
 
 def predict_on_ray(
@@ -165,24 +160,23 @@ def predict_on_ray(
         content = file.read()  # A worker may not be able to read this machine's disk.
     check_question(_classifier(content, encoder, allow_network), question)  # Raise here, not on a worker.
     listed = plan(source, labels=False)
-    key = key_of({"model": hashlib.sha256(content).hexdigest(), "question": asdict(question)})
+    about = {"model": hashlib.sha256(content).hexdigest(), "question": asdict(question)}
     arguments = {"model": content, "question": question, "encoder": encoder, "allow_network": allow_network}
     with connected(address):
-        return run_parts(answer_part, arguments | {"cpus": slots.cpus}, listed, output, key, slots, progress)
+        return run_parts(answer_part, arguments, listed, output, about, slots, progress)
 
 
 def answer_part(
-    part: WorkPart, model: bytes, question: Question, encoder: str | None, allow_network: bool, cpus: int
-) -> tuple[Any, frozenset[str], _Skipped]:
-    """On a worker: answer a part."""
-    limit_threads(cpus)
+    part: WorkPart, model: bytes, question: Question, encoder: str | None, allow_network: bool
+) -> tuple[Embeddings, Any]:
+    """On a worker: the embeddings of a part, and the table of the answers about it."""
     clf = _classifier(model, encoder, allow_network)
     embeddings = part.open()
     if isinstance(embeddings, ImageSet):
         opened = clf.open_encoder()
         embeddings = _embedded(embeddings, opened, Origin.of(opened))
     told = answers(clf, embeddings, question).as_dicts(question.top) if len(embeddings) else []
-    return _table(told, question), frozenset(), _skipped(embeddings)
+    return embeddings, _table(told, question)
 
 
 @cache
@@ -196,21 +190,26 @@ def _classifier(model: bytes, encoder: str | None, allow_network: bool) -> Image
 
 
 def _table(told: list[dict[str, Any]], question: Question) -> Any:
+    """A row for each answer."""
     import pyarrow as pa
 
-    tops = [answer["top"] for answer in told]
-    columns = {
-        "path": pa.array([text(answer["path"]) for answer in told], pa.string()),
-        "label": pa.array([top[0]["label"] for top in tops], pa.string()),
-        "probability": pa.array([top[0]["probability"] for top in tops], pa.float32()),
-        "top_labels": pa.array([[one["label"] for one in top] for top in tops], pa.list_(pa.string())),
-        "top_probabilities": pa.array([[one["probability"] for one in top] for top in tops], pa.list_(pa.float32())),
+    kinds = {
+        "path": pa.string(),
+        "label": pa.string(),
+        "probability": pa.float32(),
+        "top_labels": pa.list_(pa.string()),
+        "top_probabilities": pa.list_(pa.float32()),
     }
     if question.sets is not None:
-        columns["set"] = pa.array([answer["set"] for answer in told], pa.list_(pa.string()))
+        kinds["set"] = pa.list_(pa.string())
     if question.none is not None:
-        columns["none_of_these"] = pa.array([answer["none_of_these"] for answer in told], pa.bool_())
-    return pa.table(columns).replace_schema_metadata({KEY: canonical_json({"version": VERSION}).encode()})
+        kinds["none_of_these"] = pa.bool_()
+    for answer in told:
+        top = answer["top"]
+        answer |= {"path": text(answer["path"]), **top[0], "top_labels": [one["label"] for one in top]}
+        answer["top_probabilities"] = [one["probability"] for one in top]
+    metadata = {KEY: canonical_json({"version": VERSION}).encode()}
+    return pa.Table.from_pylist(told, pa.schema(kinds.items(), metadata))
 
 
 @dataclass(frozen=True)
@@ -282,3 +281,58 @@ def train_on_ray(
             accuracy = float(history["held_out_accuracy"][int(np.argmin(history["held_out_loss"]))])
             measured = "held-out images"
     return Trained(clf, len(support), workers, accuracy, measured)
+
+
+class RayWorkers:
+    """For the benchmark: runs cells on the connected cluster; only the driver writes results, as without Ray.
+
+    Embeddings are put into the object store once, and sent to each node once. A cell whose node is lost runs again
+    elsewhere. A cell asks for one processor, and for a GPU if its parameters name one (`device = "cuda"`).
+
+    Parameters
+    ----------
+    slots
+        What a cell asks for, and how many run at once.
+    """
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.count = slots.check()
+
+    def start(self) -> None:
+        pass
+
+    def wait(self) -> None:
+        pass
+
+    def run(self, data: EmbeddedDataset, jobs: Iterator[CellJob]) -> Iterator[list[Row]]:
+        import ray
+
+        everywhere = ray.put(data)
+        tasks = ((everywhere, cell, draw, limit, self.slots.cpus) for cell, draw, limit in jobs)
+        for ended in run_tasks(_cell, tasks, self.slots, asked=self._asked):
+            yield [_failed(job[1], row) if isinstance(row, Exception) else row for job, row in ended]
+
+    def _asked(self, job: tuple[Any, ...]) -> Slots:
+        return Slots(self.slots.cpus, max(self.slots.gpus, float(on_gpu(job[1]))), self.slots.workers)
+
+
+def on_gpu(cell: Cell) -> bool:
+    """Whether a cell's method is told to train on a GPU."""
+    return str(cell.parameters.get("device", "")).startswith("cuda")
+
+
+def check_gpus(cells: Iterator[Cell]) -> None:
+    """Refuse a plan with cells for a GPU if no node has one: they would wait for ever."""
+    if any(map(on_gpu, cells)):
+        Slots(gpus=1).check()
+
+
+def _cell(data: EmbeddedDataset, cell: Cell, draw: Any, limit: float | None, cpus: int) -> Row:
+    limit_threads(cpus)
+    return run_cell(cell, data, draw, limit=limit)
+
+
+def _failed(cell: Cell, error: Exception) -> Row:
+    said = str(error) if isinstance(error, ClusterError) else "".join(traceback.format_exception(error))
+    return Row(cell, "failed", versions=versions(), traceback=said, finished=time.time())

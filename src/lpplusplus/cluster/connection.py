@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 from .._core.errors import BriefError
@@ -145,9 +146,7 @@ def run_tasks(
     function: Callable[..., Any],
     jobs: Iterable[tuple[Any, ...]],
     slots: Slots,
-    *,
     asked: Callable[[tuple[Any, ...]], Slots] | None = None,
-    ahead: int = 1,
 ) -> Iterator[list[tuple[tuple[Any, ...], Any]]]:
     """Run `function(*job)` for each job on the cluster.
 
@@ -156,13 +155,11 @@ def run_tasks(
     function
         A function of a module that the workers can import.
     jobs
-        Arguments of each call. A free worker takes the next.
+        Arguments of each call. A free worker takes the next; one more for each waits at its node.
     slots
         What a job asks for.
     asked
         What single jobs ask for, if they differ.
-    ahead
-        Jobs per worker that wait at the node behind the running one.
 
     Yields
     ------
@@ -174,15 +171,9 @@ def run_tasks(
     remote = ray.remote(max_calls=0)(function)  # Keep the worker and its encoder for the next task, also on a GPU.
     waiting = iter(jobs)
     running: dict[Any, tuple[Any, ...]] = {}
-    exhausted = False
     try:
         while True:
-            room = slots.check()  # Nodes come and go.
-            while not exhausted and len(running) < room * (1 + ahead):
-                job = next(waiting, None)
-                if job is None:
-                    exhausted = True
-                    break
+            for job in islice(waiting, max(0, 2 * slots.check() - len(running))):  # Nodes come and go.
                 options = (slots if asked is None else asked(job)).options
                 running[remote.options(**options, max_retries=RETRIES).remote(*job)] = job
             if not running:
@@ -190,27 +181,23 @@ def run_tasks(
             first, others = ray.wait(list(running), num_returns=1, timeout=5.0)
             ended = first + (ray.wait(others, num_returns=len(others), timeout=0)[0] if first and others else [])
             if ended:
-                yield [(running.pop(reference), _result(reference)) for reference in ended]
+                yield [(running.pop(reference), outcome(reference)) for reference in ended]
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
 
 
-def _result(reference: Any) -> Any:
+def outcome(reference: Any) -> Any:
+    """The result of a call, or the exception that it raised, or one that says that its worker was lost."""
     import ray
 
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return plain_error(error)
-
-
-def plain_error(error: Any) -> Exception:
-    """The exception that a task raised; or one that says that its worker was lost."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, Exception):
-        return cause
-    return ClusterError(f"a worker was lost {RETRIES + 1} times ({str(error).splitlines()[0]}).")
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, Exception):
+            return cause
+        return ClusterError(f"a worker was lost {RETRIES + 1} times ({str(error).splitlines()[0]}).")
 
 
 def sendable(error: Exception, before: str = "") -> ClusterError:

@@ -12,11 +12,11 @@ from typing import Any
 
 from .._core.files import canonical_json
 from .._core.parameters import Progress
-from ..images.embeddings import Origin
+from ..images.embeddings import Embeddings, Origin
 from ..images.errors import StoreError
 from ..images.parquet.addresses import is_address, need_pyarrow, open_place, spelled
 from ..images.parquet.tables import KEY, LABEL, NAME, head_of, part_name, refuse_files, write_part
-from .connection import ClusterError, Slots, run_tasks, sendable
+from .connection import ClusterError, Slots, limit_threads, run_tasks, sendable
 from .parts import WorkPart, WorkPlan
 
 EARLIER = "_run.json"
@@ -84,17 +84,12 @@ def absolute(place: str) -> str:
     return spelled(place) if is_address(place) else os.path.abspath(place)
 
 
-def key_of(about: Mapping[str, Any]) -> str:
-    """Digest of what makes the rows: parts with different keys are never mixed."""
-    return hashlib.sha256(canonical_json(about, compact=True).encode()).hexdigest()
-
-
 def run_parts(
-    work: Callable[..., tuple[Any, frozenset[str], tuple[tuple[str, str], ...]]],
+    work: Callable[..., tuple[Embeddings, Any]],
     arguments: Mapping[str, Any],
     plan: WorkPlan,
     place: str,
-    key: str,
+    about: Mapping[str, Any],
     slots: Slots,
     progress: Progress | None = None,
 ) -> RunResult:
@@ -103,11 +98,13 @@ def run_parts(
     Parameters
     ----------
     work
-        Called on a worker as `work(part, **arguments)`; returns a table, its different labels, and what was skipped.
+        Called on a worker as `work(part, **arguments)`; returns the embeddings of the part, and the table to write.
     arguments
         Sent to each node once.
-    plan, place, key, slots
-        What to do, the folder to write to, see `key_of`, and what a worker asks for.
+    plan, place, slots
+        What to do, the folder to write to, and what a worker asks for.
+    about
+        What makes the rows: parts about which something else is said are never mixed with these.
     progress
         Called as `progress(done, total)`, in parts.
 
@@ -118,38 +115,39 @@ def run_parts(
     """
     import ray
 
-    workers = slots.check()
+    told = progress or (lambda done, total: None)
+    workers, key = slots.check(), hashlib.sha256(canonical_json(about, compact=True).encode()).hexdigest()
     done = finished(plan, place, key)
     reused = sum(part.rows for part in done.values())
     everywhere = ray.put(dict(arguments))
-    jobs = ((work, everywhere, place, key, part, n) for n, part in enumerate(plan.parts) if n not in done)
-    if progress is not None:
-        progress(len(done), len(plan.parts))
-    for (*_, number), result in chain.from_iterable(run_tasks(do_part, jobs, slots)):
+    jobs = ((work, everywhere, place, key, part, n, slots.cpus) for n, part in enumerate(plan.parts) if n not in done)
+    told(len(done), len(plan.parts))
+    for (*_, number, _), result in chain.from_iterable(run_tasks(do_part, jobs, slots)):
         if isinstance(result, Exception):
             raise ClusterError(f"{result} (What is finished is kept: the same command goes on from there.)") from None
         done[number] = result
-        if progress is not None:
-            progress(len(done), len(plan.parts))
+        told(len(done), len(plan.parts))
     parts = tuple(done[number] for number in range(len(plan.parts)))
     skipped = (*plan.problems, *(image for part in parts for image in part.skipped))
     return RunResult(parts, reused, workers, skipped, plan.ignored)
 
 
 def do_part(
-    work: Callable[..., Any], arguments: Mapping[str, Any], place: str, key: str, part: WorkPart, number: int
+    work: Callable[..., Any], arguments: Mapping[str, Any], place: str, key: str, part: WorkPart, number: int, cpus: int
 ) -> PartResult:
     """On a worker: do a part and write it; errors that can be sent, with the number of the part."""
     start = time.perf_counter()
+    limit_threads(cpus)
     try:
-        table, labels, skipped = work(part, **arguments)
+        embeddings, table = work(part, **arguments)
+        labels = frozenset(() if embeddings.labels is None else embeddings.labels.tolist())
+        skipped = tuple((str(image.path), image.reason) for image in embeddings.skipped)
         head = json.loads(table.schema.metadata[KEY])
         head |= {"key": key, "part": number, "listed": part.listed, "skipped": [list(image) for image in skipped]}
         system, folder = open_place(place)
         table = table.replace_schema_metadata({KEY: canonical_json(head, compact=True).encode()})
-        return PartResult(
-            write_part(system, folder, number, table), labels, tuple(skipped), time.perf_counter() - start
-        )
+        rows = write_part(system, folder, number, table)
+        return PartResult(rows, labels, skipped, time.perf_counter() - start)
     except Exception as error:
         raise sendable(error, f"part {number}: ") from None
 

@@ -8,6 +8,7 @@ import re
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ from ..images.sources.image_set import Item, StoredFile
 from ..images.store import ROWS_PER_SHARD
 from ..images.store.shards import list_digest
 
-ATTEMPTS = 4
-"""Attempts to read a file: services fail now and then."""
+PAUSES = (0.8, 3.2, 12.8)
+"""Seconds before a file is read once more: services fail now and then."""
 MOST_MEMBERS = 1_000_000
 """Most members of a tar archive."""
 MOST_PARTS = 20_000
@@ -51,19 +52,20 @@ class PlacedFile(StoredFile):
                 return read_bytes(self.place, limits)
             except ImageError as error:
                 raise ImageError(self.path, error.reason) from None
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                with self.system.open_input_file(self.place) as file:
-                    self.check_size(file.size(), limits)
-                    content: bytes = file.read()
-                    return content
-            except FileNotFoundError:
-                raise ImageError(self.path, "does not exist.") from None
-            except OSError:  # The service fails, not the image: the run stops, and can be started again later.
-                if attempt == ATTEMPTS:
-                    raise
-                time.sleep(0.2 * 4**attempt)
-        raise AssertionError
+        for pause in PAUSES:
+            with suppress(OSError):
+                return self._fetch(limits)
+            time.sleep(pause)
+        return self._fetch(limits)  # If the service fails, not the image, the run stops; it can be started again later.
+
+    def _fetch(self, limits: Limits) -> bytes:
+        try:
+            with self.system.open_input_file(self.place) as file:
+                self.check_size(file.size(), limits)
+                content: bytes = file.read()
+                return content
+        except FileNotFoundError:
+            raise ImageError(self.path, "does not exist.") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +116,12 @@ def tar_members(archive: Any, where: str) -> Iterator[TarMember]:
 
 @dataclass(frozen=True)
 class Files:
-    """Some images of a list, by their paths in the file system of `place`."""
+    """Some images of a list, by their paths in the file system of `place`, where the list is."""
 
     place: str
-    paths: tuple[str, ...]
-    shown: tuple[str, ...]
-    labels: tuple[str, ...] | None
+    paths: Sequence[str]
+    shown: Sequence[str]
+    labels: Sequence[str] | None
 
     @property
     def listed(self) -> str:
@@ -130,7 +132,7 @@ class Files:
         """The images, on a worker."""
         system, _ = open_place(self.place)
         items: list[Item] = [PlacedFile(system, path, name) for path, name in zip(self.paths, self.shown, strict=True)]
-        return image_set(items, self.labels, spelled(self.place))
+        return image_set(items, self.labels, self.place)
 
 
 @dataclass(frozen=True)
@@ -240,34 +242,29 @@ def plan(source: str, *, labels: bool) -> WorkPlan:
 
     Parts of a list of images begin where the local engine's shards begin, so that batches have the same images.
     """
-    packed = _packed(source, labels)
+    place = spelled(source)
+    packed = _packed(place, labels)
     if packed:
         return WorkPlan(packed, labels)
-    place, images = source, _images(source, labels)
+    images = _images(place, labels)
     if not images.items and not images.problems:
-        raise SourceError(f"{spelled(source)} has no images.")
+        raise SourceError(f"{place} has no images.")
     step = ROWS_PER_SHARD
     while -(-len(images) // step) > MOST_PARTS:
         step *= 2
     names, paths = images.paths(), [_placed(item) for item in images.items]
     given = None if images.labels is None else images.labels.tolist()
-    parts = [
-        Files(place if is_address(place) else "", tuple(paths[a : a + step]), tuple(names[a : a + step]),
-              None if given is None else tuple(given[a : a + step]))
-        for a in range(0, len(images), step)
-    ]  # fmt: skip
+    spans = [slice(a, a + step) for a in range(0, len(images), step)]
+    parts = [Files(place, paths[span], names[span], given and given[span]) for span in spans]
     problems = tuple((str(one.path), one.reason) for one in images.problems)
     return WorkPlan(parts, given is not None, images.classes, images.names, problems, images.ignored)
 
 
 def image_set(items: list[Item], labels: Sequence[str] | None, source: str) -> ImageSet:
-    """The images of a part; its classes are those that it has."""
-    if labels is None:
-        return ImageSet(items, source=source)
-    classes = tuple(sorted(set(labels)))
-    for label in classes:
+    """The images of a part; which classes there are is known when all parts are."""
+    for label in set(labels or ()):
         check_label(label, source)
-    return ImageSet(items, np.array(labels, np.str_), classes, classes, source)
+    return ImageSet(items, None if labels is None else np.array(labels, np.str_), source=source)
 
 
 def _placed(item: Any) -> str:
@@ -288,12 +285,16 @@ def _images(source: str, labels: bool) -> ImageSet:
     return from_tree(Path(path), tree, labels=labels, allow_empty=False, part=None)
 
 
-def _packed(source: str, labels: bool) -> list[Packed]:
+def _packed(place: str, labels: bool) -> list[Packed]:
     """The parts of Parquet files and tar archives; none if the source has images instead."""
-    system, path = open_place(source)
-    files = _files(system, path, spelled(source))
+    system, path = open_place(place)
+    fs = need_pyarrow("fs")
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise SourceError(f"{place} does not exist.")
+    inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
+    files = sorted((one for one in inside if one.base_name[:1] not in "._"), key=lambda one: one.path)
     tars = [one for one in files if re.search(r"\.(tar|tgz)(\.\w+)?$", one.base_name)]
-    place = source if is_address(source) else ""
     compressed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
     if compressed:
         raise SourceError(f"{compressed[0]} is compressed, so that its images cannot be found: make plain .tar files.")
@@ -301,16 +302,6 @@ def _packed(source: str, labels: bool) -> list[Packed]:
         return [Packed(place, one.path, one.size, labels) for one in tars]
     tables = [one for one in files if one.base_name.endswith(".parquet")]
     return [Packed(place, one.path, one.size, labels, group) for one in tables for group in _groups(system, one.path)]
-
-
-def _files(system: Any, path: str, where: str) -> list[Any]:
-    """The file, or those directly in the folder, by name; without hidden ones."""
-    fs = need_pyarrow("fs")
-    info = system.get_file_info(path)
-    if info.type == fs.FileType.NotFound:
-        raise SourceError(f"{where} does not exist.")
-    inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
-    return sorted((one for one in inside if one.base_name[:1] not in "._"), key=lambda one: one.path)
 
 
 def _groups(system: Any, path: str) -> range:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -33,29 +33,11 @@ from ..images.saving import MOST_DIGESTS
 from ..images.store import FeatureStore, is_store
 from ..probe.objective import Point, PrimalObjective, Support
 from ..probe.objective.primal import Pass, Share
-from .connection import RETRIES, ClusterError, Slots, plain_error, sendable
+from .connection import RETRIES, ClusterError, Slots, outcome, sendable
 from .jobs import absolute
 
 ARRAYS = ".npy"
 """Ending of a file with rows only: `np.load` maps it, and it is read block by block."""
-
-
-class Holders(Protocol):
-    """The processes. Process h holds the rows from `starts[h]` to `starts[h + 1]`."""
-
-    starts: Sequence[int]
-    """The first row of each process; last, the number of all rows."""
-    like: np.ndarray[Any, Any]
-    """An empty array of the same width and precision as the rows, (0, D)."""
-
-    def put(self, thing: Any) -> Any:
-        """A reference to `thing` for use in calls, so that it is sent once and not with every call."""
-
-    def call(self, holder: int, *arguments: Any) -> Any:
-        """Start `held(X, first, *arguments)` in a process, with its rows as `X`."""
-
-    def wait(self, begun: Any) -> Any:
-        """The result of a call; raises its exception."""
 
 
 def held(
@@ -104,7 +86,7 @@ class RemoteRows(Rows):
     Parameters
     ----------
     holders
-        The processes.
+        The processes: `RowWorkers`, or what has the same attributes.
     index, unit, factors
         As in `Rows`.
     """
@@ -112,7 +94,7 @@ class RemoteRows(Rows):
     form = RemoteObjective
 
     def __init__(
-        self, holders: Holders, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
+        self, holders: RowWorkers, index: Array | None = None, *, unit: bool = False, factors: Array | None = None
     ) -> None:
         self.source, self._index, self._unit, self._factors = holders.like, index, unit, factors
         self._map, self._holders = None, holders
@@ -162,12 +144,10 @@ class RemoteRows(Rows):
     @lazy
     def _mine(self) -> list[tuple[int, Any]]:
         """The processes that hold some of these rows, each with the positions of its rows among them."""
-        ranges = enumerate(pairwise(self._holders.starts))
-        if self._index is None:
+        ranges, index = enumerate(pairwise(self._holders.starts)), self._index
+        if index is None:
             return [(holder, slice(low, high)) for holder, (low, high) in ranges if low < high]
-        found = [
-            (holder, np.flatnonzero((self._index >= low) & (self._index < high))) for holder, (low, high) in ranges
-        ]
+        found = [(holder, np.flatnonzero((index >= low) & (index < high))) for holder, (low, high) in ranges]
         return [(holder, mine) for holder, mine in found if len(mine)]
 
     @lazy
@@ -272,32 +252,34 @@ def _source(place: str) -> tuple[int, Callable[[tuple[int, int]], Embeddings]]:
 
 
 class RowWorkers:
-    """`Holders` that are actors of Ray."""
+    """The processes, actors of Ray. Process h holds the rows from `starts[h]` to `starts[h + 1]`."""
 
     def __init__(self, actors: Sequence[Any], about: Sequence[Info]) -> None:
         self._actors = actors
         self.starts = np.cumsum([0, *(rows for rows, *_ in about)]).tolist()
         self.like = about[0][1].X[:, 0]
+        """An empty array of the same width and precision as the rows, (0, D)."""
 
     def put(self, thing: Any) -> Any:
+        """A reference to `thing` for use in calls, so that it is sent once and not with every call."""
         import ray
 
         return ray.put(thing)
 
     def call(self, holder: int, *arguments: Any) -> Any:
+        """Start `held(X, first, *arguments)` in a process, with its rows as `X`."""
         return self._actors[holder].do.remote(self.starts[holder], *arguments)
 
     def wait(self, begun: Any) -> Any:
+        """The result of a call; raises its exception."""
         return _answer(begun)
 
 
 def _answer(begun: Any) -> Any:
-    import ray
-
-    try:
-        return ray.get(begun)
-    except ray.exceptions.RayError as error:
-        raise plain_error(error) from None
+    result = outcome(begun)
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 @contextmanager

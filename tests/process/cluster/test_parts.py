@@ -38,10 +38,10 @@ def photos(tmp_path_factory):
 def all_parts(source, output, labels=True):
     """Do every part here, as the workers do."""
     listed = plan(str(source), labels=labels)
-    arguments = {"spec": "drawings", "origin": Origin.of(open_encoder("drawings")), "cpus": 1, "batch_size": None}
+    arguments = {"spec": "drawings", "origin": Origin.of(open_encoder("drawings")), "batch_size": None}
     assert finished(listed, str(output), "key") == {}
     parts = enumerate(listed.parts)
-    return listed, [do_part(embed_part, arguments, str(output), "key", part, number) for number, part in parts]
+    return listed, [do_part(embed_part, arguments, str(output), "key", part, number, 1) for number, part in parts]
 
 
 def parts_of(output, count):
@@ -161,7 +161,7 @@ def test_the_batch_size_is_what_was_asked_for(photos, monkeypatch):
     made = []
     monkeypatch.setattr("lpplusplus.cluster.commands.open_encoder", lambda spec: made.append(ToyEncoder()) or made[-1])
     for size in (None, 7, None):
-        embed_part(part, "toy", Origin.of(ToyEncoder()), 1, size)
+        embed_part(part, "toy", Origin.of(ToyEncoder()), size)
     assert [(max(encoder.batches), sum(encoder.batches)) for encoder in made] == [(4, 2 * 187), (7, 187)]
     assert "only with --engine ray" in usage("embed", photos, "-o", "x", "--batch-size", "7")
 
