@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Learner:
         self._trusted = ""
         self._looking, self._publishing, self._saving = threading.RLock(), threading.RLock(), threading.Lock()
         self._worker = LatestWorker(
-            self._learn, name="lpplusplus-app", poll=self._poll,
+            self._learn, name="lpplusplus-app", poll=partial(self.look, polling=True),
             on_error=lambda _, problem: self._publish(problem=problem, phase="idle", done=0, total=0),
         )  # fmt: skip
         self._measurer = LatestWorker(
@@ -92,24 +93,17 @@ class Learner:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self) -> None:
-        """Look at the folder now, since it was changed."""
+    def look(self, *, polling: bool = False) -> None:
+        """Look at the folder now, since it was changed; or, if nobody says so, whether it was."""
         with self._looking:  # What is wanted last was seen last.
-            self._looked, self.paused = self.project.listing(), False
-            self._publish(listing=self._looked)
-            self._worker.want(self._looked)
-
-    def _poll(self) -> Listing | None:
-        """On the worker's thread, when there is nothing to do: the folder, if somebody has changed it."""
-        with self._looking:
             began = time.perf_counter()
             listing = self.project.listing()
             self._worker.pause = max(SECONDS_BETWEEN_LOOKS, 20 * (time.perf_counter() - began))
-            if listing == self._looked:
-                return None
+            if polling and listing == self._looked:
+                return
             self._looked, self.paused = listing, False
             self._publish(listing=listing)
-            return listing
+            self._worker.want(listing)
 
     def cancel(self) -> None:
         """Stop the work until the folder changes or `look` is called."""

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +51,25 @@ class AnnotationLearner:
         self._output, self._limits = output, limits
         self._rows: dict[str, tuple[NDArray[np.float32], bytes]] = {}
         self._annotations: Annotations = {}
-        self._meanwhile: Annotations = {}
-        """What was annotated, and deleted, since the export that is under way was asked for."""
+        self._newest: Annotations = {}
+        """What was annotated, and deleted, since the last export was asked for."""
         self._reading, self._configuring = threading.Lock(), threading.Lock()
         self._annotating, self._exporting = threading.Lock(), threading.Lock()
-        self._worker = LatestWorker(self._fit, name="lpplusplus-fit", on_error=self._not_fitted)
+        self._worker = LatestWorker(self._fit, name="lpplusplus-fit")
         self.config: LabelConfig | None = None
         self.model: FewShotClassifier | None = None
         self.version = "names"
-        self.problem: str | None = None
 
-    def __enter__(self) -> AnnotationLearner:
-        self._exit = ExitStack()
-        self._exit.enter_context(quiet_pillow())
-        self._exit.callback(self._photos.close)
-        self._exit.enter_context(self._worker)
-        return self
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Learn in the background, inside the `with` block."""
+        with quiet_pillow(), closing(self._photos), self._worker:
+            yield
 
-    def __exit__(self, *_: object) -> None:
-        self._exit.close()
+    @property
+    def problem(self) -> str | None:
+        """Why the last fit failed; the classifier before it still answers."""
+        return self._worker.problem
 
     def configure(self, text: Any) -> LabelConfig:
         """Use a project's labelling configuration. If its classes are new, fit again."""
@@ -77,18 +77,18 @@ class AnnotationLearner:
         with self._configuring:
             if config != self.config:
                 self.config = config
-                names = class_texts(self._encoder, _names(config), [self._template])
+                names = class_texts(self._encoder, config.names, [self._template])
                 self.model, self.version = ZeroShot().fit(text=names, classes=list(config.labels)), "names"
                 self._worker.want(config)
         return config
 
-    def annotate(self, number: int, where: Any, label: str | None) -> None:
-        """Add an annotation, or remove it if `label` is None; then fit."""
-        self._annotate({number: None if label is None else (str(where), label)})
-
-    def forget(self, numbers: list[int]) -> None:
-        """Drop annotations that were deleted."""
-        self._annotate(dict.fromkeys(numbers))
+    def annotate(self, changes: Annotations) -> None:
+        """Add, change and remove annotations; then fit."""
+        with self._annotating:
+            self._annotations = self._annotations | changes
+            self._newest |= changes
+        if self.config is not None:
+            self._worker.want(self.config)
 
     def catch_up(self, project: int) -> None:
         """Get all annotations from Label Studio: after a start, the backend has none."""
@@ -97,11 +97,11 @@ class AnnotationLearner:
             return
         with self._exporting:
             with self._annotating:
-                self._meanwhile = {}
+                self._newest = {}
             exported: Annotations = dict(_annotations(self._photos.annotated(project), config))
             with self._annotating:  # What came while the export was made is newer.
-                self._annotations = exported | self._meanwhile
-        self._learn()
+                self._annotations = exported | self._newest
+        self.annotate({})
 
     def predict(self, places: list[Any]) -> list[tuple[str, float] | None]:
         """Label and probability for each image; None for an image that cannot be read (the log says why)."""
@@ -118,46 +118,28 @@ class AnnotationLearner:
         """Wait until all annotations are learned."""
         self._worker.wait()
 
-    def _annotate(self, changes: Annotations) -> None:
-        with self._annotating:
-            self._annotations = self._annotations | changes
-            if self._exporting.locked():
-                self._meanwhile |= changes
-        self._learn()
-
-    def _learn(self) -> None:
-        if self.config is not None:
-            self._worker.want(self.config)
-
-    def _not_fitted(self, _: LabelConfig, problem: str) -> None:
-        self.problem = problem  # The classifier before it still answers.
-
     def _fit(self, config: LabelConfig, _: Callable[[], None]) -> None:
         """On the worker's thread: one fit learns all annotations that came during the last fit."""
-        rows, labels, places, digests = [], [], [], []
-        for where, label in filter(None, self._annotations.values()):
-            if label not in config.labels:
-                continue
-            found = self._row(where)
-            if found is not None:
-                rows.append(found[0])
-                digests.append(found[1])
-                labels.append(label)
-                places.append(where)
-        if not rows:
+        annotated = [
+            (where, label, row)
+            for where, label in filter(None, self._annotations.values())
+            if label in config.labels and (row := self._row(where)) is not None
+        ]
+        if not annotated:
             return
+        places, labels, rows = zip(*annotated, strict=True)
         support = Embeddings(
-            np.stack(rows)[:, None],
+            np.stack([row for row, _ in rows])[:, None],
             np.array(labels),
             places,
             config.labels,
-            _names(config),
+            config.names,
             Origin.of(self._encoder),
-            hashes=np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32),
+            hashes=np.frombuffer(b"".join(digest for _, digest in rows), np.uint8).reshape(-1, 32),
         )
         clf = ImageClassifier(self._encoder, template=self._template).fit(support)
         clf.save(self._output)
-        self.model, self.version, self.problem = clf.classifier_, f"{len(rows)} annotations", None
+        self.model, self.version = clf.classifier_, f"{len(rows)} annotations"
         log.info("%s: fitted on %s.", self._output, self.version)
 
     def _row(self, where: str) -> tuple[NDArray[np.float32], bytes] | None:
@@ -185,8 +167,3 @@ def _annotations(tasks: list[dict[str, Any]], config: LabelConfig) -> Iterator[t
             label = config.label_of(annotation.get("result"))
             if label is not None and not annotation.get("was_cancelled"):
                 yield int(annotation["id"]), (str((task.get("data") or {}).get(config.field)), label)
-
-
-def _names(config: LabelConfig) -> tuple[str, ...]:
-    """Names of the classes in prompts."""
-    return tuple(label.replace("_", " ") for label in config.labels)

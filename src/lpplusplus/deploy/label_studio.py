@@ -28,8 +28,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from .._core.addresses import only_for, origin, same_origin
 from ..encoders.pixels.decoding import ImageError, Limits, read_bytes
-from .service.errors import Refusal, add_handlers
-from .service.reading import from_json, kind_of
+from .service.errors import FAILURES, Refusal
+from .service.reading import from_json, kind_of, limited
 from .service.server import HERE
 
 if TYPE_CHECKING:
@@ -52,12 +52,8 @@ async def content(request: Request) -> dict[str, Any]:
     """A request's JSON object, within limits. A web page cannot send JSON to another host without asking first."""
     if kind_of(request) != "application/json":
         raise Refusal(415, "unknown_content_type", "send application/json.")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise Refusal(413, "request_too_large", f"a request may have {LARGEST:,} bytes.")
-    sent = await to_thread.run_sync(from_json, bytes(body or b"{}"), MOST_VALUES)
+    body = b"".join([chunk async for chunk in limited(request, LARGEST)])
+    sent = await to_thread.run_sync(from_json, body or b"{}", MOST_VALUES)
     if not isinstance(sent, dict):
         raise Refusal(422, "invalid", "the body is not a JSON object.")
     return sent
@@ -81,7 +77,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with learner:
+        with learner.running():
             yield
 
     async def admitted(given: Annotated[HTTPBasicCredentials | None, Depends(HTTPBasic(auto_error=False))]) -> None:
@@ -89,8 +85,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
         if password is not None and not hmac.compare_digest(said.encode(), password.encode()):
             raise Refusal(401, "unauthorised", "send the password.", "Basic")
 
-    app = FastAPI(lifespan=lifespan, dependencies=[Depends(admitted)], openapi_url=None)
-    add_handlers(app)
+    app = FastAPI(lifespan=lifespan, exception_handlers=FAILURES, dependencies=[Depends(admitted)], openapi_url=None)
     if local and password is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
 
@@ -139,12 +134,12 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
             number, where = _number(annotation.get("id")), data.get(learner.config.field)
             if number is None:
                 raise Refusal(422, "invalid", "the annotation has no id.")
-            cancelled = annotation.get("was_cancelled")
-            learner.annotate(number, where, None if cancelled else learner.config.label_of(annotation.get("result")))
+            label = None if annotation.get("was_cancelled") else learner.config.label_of(annotation.get("result"))
+            learner.annotate({number: None if label is None else (str(where), label)})
         elif action == "ANNOTATIONS_DELETED":
             listed = sent.get("annotations")
             gone = [_number(_object(one).get("id")) for one in (listed if isinstance(listed, list) else [])]
-            learner.forget([number for number in gone if number is not None])
+            learner.annotate(dict.fromkeys(number for number in gone if number is not None))
         elif action == "START_TRAINING" and (number := _number(project.get("id"))) is not None:
             await _in_thread(learner.catch_up, number)
         return JSONResponse({"status": "ok"}, 201)
@@ -182,6 +177,11 @@ class LabelConfig:
     field: str
     """The part of a task's data that says where the image is."""
     labels: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes in prompts."""
+        return tuple(label.replace("_", " ") for label in self.labels)
 
     @classmethod
     def read(cls, text: Any) -> LabelConfig:

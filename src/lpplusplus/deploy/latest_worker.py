@@ -32,7 +32,7 @@ class LatestWorker(Generic[Job]):
     setup
         Called once on the thread, before all jobs.
     poll
-        Called on the thread every `pause` seconds in which nothing is wanted; wants the job that it returns, if any.
+        Called on the thread every `pause` seconds in which nothing is wanted; it may want something.
     stop_within
         Seconds that leaving waits for a job that runs; None waits until it ends.
     """
@@ -44,7 +44,7 @@ class LatestWorker(Generic[Job]):
         name: str,
         on_error: Callable[[Job, str], None] = lambda job, sentence: None,
         setup: Callable[[], None] = lambda: None,
-        poll: Callable[[], Job | None] | None = None,
+        poll: Callable[[], None] | None = None,
         stop_within: float | None = None,
     ) -> None:
         self._work, self._on_error, self._setup, self._poll = work, on_error, setup, poll
@@ -55,8 +55,8 @@ class LatestWorker(Generic[Job]):
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.pause = 1.0
-        self.error: Exception | None = None
-        """What ended the last job; None after one that was done."""
+        self.problem: str | None = None
+        """What ended the last job, in a sentence; None after one that was done."""
 
     def __enter__(self) -> LatestWorker[Job]:
         self._thread.start()
@@ -99,20 +99,13 @@ class LatestWorker(Generic[Job]):
                     return
                 number, jobs, self._waiting = self._wanted, self._waiting, []
             if number == self._done and self._poll is not None:
-                self._try(self._polled, self._done)
+                self._try(self._poll)
                 continue
             for job in jobs:
                 self._try(self._do, job, number)
             with self._changed:
                 self._done = number
                 self._changed.notify_all()
-
-    def _polled(self, done: int) -> None:
-        assert self._poll is not None
-        job = self._poll()
-        with self._changed:
-            if job is not None and self._wanted == done:
-                self.want(job)
 
     def _do(self, job: Job, number: int) -> None:
         def still() -> None:
@@ -121,12 +114,12 @@ class LatestWorker(Generic[Job]):
 
         try:
             self._work(job, still)
-            self.error = None
+            self.problem = None
         except SupersededError:
             pass
         except Exception as error:
-            self.error = error
-            self._on_error(job, " ".join(str(error).split()) or repr(error))
+            self.problem = " ".join(str(error).split()) or repr(error)
+            self._on_error(job, self.problem)
             raise
 
     def _try(self, step: Callable[..., None], *arguments: object) -> None:

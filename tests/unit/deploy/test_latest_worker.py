@@ -73,10 +73,10 @@ def test_errors_are_kept_and_told_and_the_next_job_is_done():
         for job in (-1, -2):
             worker.want(job)
             assert worker.wait(SOON)
-            assert isinstance(worker.error, ValueError)
+            assert worker.problem == "less than nothing"
         worker.want(3)
         assert worker.wait(SOON)
-        assert worker.error is None
+        assert worker.problem is None
     assert (told, done) == ([(-1, "less than nothing"), (-2, "less than nothing")], [3])
 
 
@@ -119,7 +119,8 @@ def test_polling_wants_what_it_finds_and_survives_errors():
         item = next(found, None)
         if isinstance(item, Exception):
             raise item
-        return item
+        if item is not None:
+            worker.want(item)
 
     def work(job, _):
         done.append((job, threading.current_thread().name))

@@ -408,7 +408,7 @@ def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
         assert str(tmp_path) not in health.text
         encoder.spec = f"onnx:{tmp_path}/clip"
         (model,) = client.registry.models
-        client.registry._models["birds"] = replace(model, origin=replace(model.origin, spec=encoder.spec))
+        model.classifier.origin_ = replace(model.origin, spec=encoder.spec)
         assert client.get("/classes").json()["encoder"]["name"] == "onnx:clip"
 
 
@@ -425,8 +425,8 @@ def test_labels_and_weights_are_of_one_file(saved, encoder, tmp_path, monkeypatc
 
     monkeypatch.setattr(registry, "load", load_and_replace)
     (model,) = ModelRegistry([path]).models
-    assert list(model.labels) == model.classifier.classes_.tolist()
-    assert list(model.names) == ["cat", "dog"]
+    assert list(model.names) == model.classifier.classes_.tolist()
+    assert list(model.names.values()) == ["cat", "dog"]
 
 
 def test_no_answer_mixes_two_models_while_files_are_replaced(saved, encoder, tmp_path, monkeypatch):

@@ -24,13 +24,12 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ... import __version__
 from ..._core.threads import WORTH_A_THREAD
-from ...encoders import Encoder
 from ...encoders.pixels.decoding import Limits, quiet_pillow
 from ...images.answers import Question, answers
 from ...images.embeddings import Embeddings
 from ...images.hub import public_spec
 from .batcher import Batcher
-from .errors import Counting, Metrics, Refusal, add_handlers, failures
+from .errors import FAILURES, Counting, Metrics, Refusal, failures
 from .reading import RequestReader, body_schema
 from .registry import Model, ModelRegistry
 from .server import HERE, Settings
@@ -130,6 +129,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
         version=__version__,
         description="Which class does an image belong to? Saved classifiers of lpplusplus answer.",
         lifespan=lifespan,
+        exception_handlers=FAILURES,
         docs_url=None,  # Its page would load scripts from another host.
         redoc_url=None,
     )
@@ -137,7 +137,6 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
     app.add_middleware(Counting, metrics=metrics)
     if settings.local and settings.token is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
-    add_handlers(app)
 
     bearer = HTTPBearer(auto_error=False)
 
@@ -188,10 +187,14 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
             with _within(settings.timeout, began, 504, "timeout", "the answer was not ready in time: try again later."):
                 if isinstance(asked, list):
                     names = [picture.name for picture in asked]
-                    rows = await batcher.embed(_encoder(model), asked)
+                    if model.encoder is None:
+                        raise Refusal(
+                            422, "embeddings_only", f"{model.name} was trained on arrays: send embeddings, not images."
+                        )
+                    rows = await batcher.embed(model.encoder, asked)
                 else:
                     names, rows = [f"embeddings[{number}]" for number in range(len(asked))], asked
-                if rows.size * len(model.names) < WORTH_A_THREAD:
+                if rows.size * len(model.method.classes_) < WORTH_A_THREAD:
                     said = _answer(model, names, rows, question)
                 else:
                     said = await to_thread.run_sync(_answer, model, names, rows, question)
@@ -206,10 +209,10 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
             about = EncoderAbout(name=public_spec(origin.spec), fingerprint=origin.fingerprint, dimensions=origin.dim)
         return Classes(
             model=model.name,
-            method=type(model.classifier).__name__,
+            method=type(model.method).__name__,
             dimensions=model.dim,
             encoder=about,
-            classes=[ClassName(label=label, name=said) for label, said in zip(model.labels, model.names, strict=True)],
+            classes=[ClassName(label=label, name=said) for label, said in model.names.items()],
         )
 
     @app.get("/health", summary="Whether the service answers")
@@ -237,19 +240,13 @@ def _answer(model: Model, names: Sequence[str], rows: NDArray[np.float32], quest
     if rows.shape[1] != model.dim:
         raise Refusal(422, "bad_embeddings", f"{model.name} takes rows of {model.dim} numbers, not of {rows.shape[1]}.")
     doubts = question.sets is not None or question.none is not None
-    able = getattr(model.classifier, "held_out_losses_", None) is not None
+    able = getattr(model.method, "held_out_losses_", None) is not None
     try:
         said = answers(model.classifier, Embeddings(rows[:, None], paths=names), question).as_dicts(question.top)
     except ValueError as error:  # Such as a row of zeros, which has no direction.
         raise Refusal(422, "cannot_doubt" if doubts and not able else "bad_embeddings", str(error)) from None
     found = [Prediction(image=one.pop("path"), **one) for one in said]
     return Predictions(model=model.name, predictions=found)
-
-
-def _encoder(model: Model) -> Encoder:
-    if model.encoder is None:
-        raise Refusal(422, "embeddings_only", f"{model.name} was trained on arrays: send embeddings, not images.")
-    return model.encoder
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -64,28 +64,24 @@ def failed(status: int, code: str, message: str, headers: dict[str, str] | None 
     return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Give every failure the same body."""
+async def answer_failure(_: Request, error: Exception) -> Response:
+    """The answer to a request that ended in an error."""
+    match error:
+        case Refusal():
+            return failed(error.status, error.code, str(error), error.headers)
+        case RequestValidationError():
+            return failed(422, "invalid", in_words(error.errors()))
+        case HTTPException():
+            return failed(error.status_code, "http", str(error.detail), dict(error.headers or {}))
+        case ClientDisconnect():
+            return Response(status_code=499)  # Nobody reads it; the metrics count it.
+    return failed(500, "internal", "this is a mistake of the service; its log says more.")
 
-    @app.exception_handler(Refusal)
-    async def refused(_: Request, refusal: Refusal) -> JSONResponse:
-        return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return failed(422, "invalid", in_words(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def other(_: Request, error: HTTPException) -> JSONResponse:
-        return failed(error.status_code, "http", str(error.detail), dict(error.headers or {}))
-
-    @app.exception_handler(ClientDisconnect)
-    async def gone(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=499)  # Nobody reads it; the metrics count it.
-
-    @app.exception_handler(Exception)
-    async def mistake(_: Request, __: Exception) -> JSONResponse:
-        return failed(500, "internal", "this is a mistake of the service; its log says more.")
+FAILURES: dict[Any, Any] = dict.fromkeys(
+    (Refusal, RequestValidationError, HTTPException, ClientDisconnect, Exception), answer_failure
+)
+"""What an application does about errors: every failure has the same body."""
 
 
 def in_words(errors: Any) -> str:

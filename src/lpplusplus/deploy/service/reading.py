@@ -59,32 +59,24 @@ class RequestReader:
 
     async def read(self, request: Request, held: list[int], dim: int) -> Asked:
         """What was sent, to a model that takes embeddings of length `dim`."""
-        kind = kind_of(request)
-        if kind not in ("multipart/form-data", "application/json"):
-            raise Refusal(415, "unknown_content_type", "send multipart/form-data, or images or embeddings in JSON.")
-        length = request.headers.get("content-length", "")
-        if length.isdigit():
-            self._check(int(length), 0)
+        kind, chunks = kind_of(request), self._chunks(request, held)
         if kind == "application/json":
-            body = b"".join([chunk async for chunk in self._chunks(request, held)])
+            body = b"".join([chunk async for chunk in chunks])
             return await to_thread.run_sync(self._from_json, body, dim)
-        return await self._from_form(request, held)
-
-    def _check(self, mine: int, more: int) -> None:
-        if mine > self._settings.max_request:
-            raise Refusal(413, "request_too_large", f"a request may have {self._settings.max_request:,} bytes.")
-        if self._held + more > self._settings.max_bytes:
-            raise Refusal(429, "busy", "the requests under way fill the memory for them: try again later.")
+        if kind == "multipart/form-data":
+            return await self._from_form(request, chunks)
+        raise Refusal(415, "unknown_content_type", "send multipart/form-data, or images or embeddings in JSON.")
 
     async def _chunks(self, request: Request, held: list[int]) -> AsyncGenerator[bytes, None]:
-        async for chunk in request.stream():
-            self._check(held[0] + len(chunk), len(chunk))
+        async for chunk in limited(request, self._settings.max_request):
+            if self._held + len(chunk) > self._settings.max_bytes:
+                raise Refusal(429, "busy", "the requests under way fill the memory for them: try again later.")
             held[0] += len(chunk)
             self._held += len(chunk)
             yield chunk
 
-    async def _from_form(self, request: Request, held: list[int]) -> list[Picture]:
-        form = await read_form(request, self._chunks(request, held), self._settings.max_images)
+    async def _from_form(self, request: Request, chunks: AsyncGenerator[bytes, None]) -> list[Picture]:
+        form = await read_form(request, chunks, self._settings.max_images)
         try:
             pictures = []
             for field, value in form.multi_items():
@@ -145,6 +137,19 @@ class RequestReader:
 def kind_of(request: Request) -> str:
     """The content type, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def limited(request: Request, most: int) -> AsyncGenerator[bytes, None]:
+    """The body as it comes, with at most `most` bytes; a larger one is refused at once if its length was told."""
+    length, total = request.headers.get("content-length", ""), 0
+    refusal = Refusal(413, "request_too_large", f"a request may have {most:,} bytes: send several.")
+    if length.isdigit() and int(length) > most:
+        raise refusal
+    async for chunk in request.stream():
+        total += len(chunk)
+        if total > most:
+            raise refusal
+        yield chunk
 
 
 def from_json(body: bytes, most: int, *, allow_inf_nan: bool = True) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -15,7 +16,7 @@ from PIL import Image
 from ..._core.base import FewShotClassifier
 from ..._core.model_file import load
 from ...encoders import Encoder
-from ...images.answers import answers
+from ...images.answers import answers, method_of
 from ...images.classifier import ImageClassifier
 from ...images.embeddings import Embeddings, Origin
 from .errors import Refusal
@@ -27,28 +28,41 @@ log = logging.getLogger(__name__)
 class Model:
     """A classifier that is ready to answer. It is never changed, only replaced."""
 
-    name: str
-    classifier: FewShotClassifier
-    names: tuple[str, ...]
-    origin: Origin | None
+    path: Path
+    classifier: ImageClassifier | FewShotClassifier
     encoder: Encoder | None
     """None for one that was trained on arrays: it takes embeddings only."""
     loaded: str
-    path: Path
     seen: tuple[int, ...] | None
     """The state of the file that was looked at last."""
     problem: str | None = None
     """Why the newer file is not used, without paths; None if there is no problem."""
 
     @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return int(self.classifier.n_features_in_)
+    def name(self) -> str:
+        """What requests call it."""
+        return self.path.stem
 
     @property
-    def labels(self) -> list[str]:
-        """Labels of the classes."""
-        return [str(label) for label in self.classifier.classes_.tolist()]
+    def method(self) -> Any:
+        """The fitted method."""
+        return method_of(self.classifier)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return int(self.method.n_features_in_)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name in prompts of each label."""
+        labels = [str(label) for label in self.method.classes_.tolist()]
+        return dict(zip(labels, getattr(self.classifier, "names_", labels), strict=True))
+
+    @property
+    def origin(self) -> Origin | None:
+        """What made the embeddings that it takes, if that is known."""
+        return getattr(self.classifier, "origin_", None)
 
 
 class ModelRegistry:
@@ -118,13 +132,12 @@ class ModelRegistry:
             self.on_reload(model.name, newer.problem is None)
 
     def _load(self, path: Path) -> Model:
-        seen, method, names, origin, encoder = _state(path), load(path), None, None, None
-        if "images" in method.metadata_:
-            clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
-            method, names, origin, encoder = clf.classifier_, clf.names_, clf.origin_, self._encoder(clf)
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        names = names or tuple(map(str, method.classes_.tolist()))
-        return Model(path.stem, method, names, origin, encoder, now, path, seen)
+        seen, loaded = _state(path), datetime.now(timezone.utc).isoformat(timespec="seconds")
+        method = load(path)
+        if "images" not in method.metadata_:
+            return Model(path, method, None, loaded, seen)
+        clf = ImageClassifier.load(path, encoder=self._where, allow_network=self._allow_network)
+        return Model(path, clf, self._encoder(clf), loaded, seen)
 
     def _encoder(self, clf: ImageClassifier) -> Encoder | None:
         """The encoder; one that is already open is shared between models, with its batches."""
