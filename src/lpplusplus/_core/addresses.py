@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Any
@@ -52,3 +53,17 @@ def only_for(base: str, header: str, value: Callable[[], str | None]) -> Callabl
             request.headers[header] = secret
 
     return hook
+
+
+def is_local(host: str) -> bool:
+    """Whether a host name is this machine's.
+
+    >>> is_local("127.0.0.1"), is_local("localhost.example.org")
+    (True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from .._core.addresses import is_local
 from .console import remark, say, show_json
 from .options import Port, need
 
@@ -48,7 +49,6 @@ def app(
     from ..app import guard
     from ..app.serve import serve
     from ..deploy.service.server import address_of, listen
-    from ..encoders.http_post import is_local
 
     try:
         guard.check_password(host, password, is_local(host))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from .._core.addresses import is_local
 from .console import remark, say, show_json, warn
 from .options import AllowNetwork, Host, MaxImage, OtherSpec, Port, Spec, need
 from .outputs import check_model
@@ -50,7 +51,6 @@ def serve(
     from ..deploy.service import make_app
     from ..deploy.service.registry import ModelRegistry
     from ..deploy.service.server import Settings, address_of, listen, read_token
-    from ..encoders.http_post import is_local
 
     local = is_local(host)
     settings = Settings(
@@ -119,7 +119,6 @@ def label_studio(
     from ..deploy.service.server import address_of, listen, read_token
     from ..encoders import DEFAULT_ENCODER, open_encoder
     from ..encoders.class_text import check_templates
-    from ..encoders.http_post import is_local
     from ..encoders.pixels.decoding import Limits
 
     (sentence,) = check_templates(template)

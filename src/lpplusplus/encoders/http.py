@@ -23,10 +23,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core.threads import lazy
 from .base import Access, Encoder, EncoderError, EncoderKind, NetworkNeededError
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from .http_post import Post
 
 SHORT_SIDE = 512
 """Most pixels on the shorter side of an image that is sent."""
@@ -93,20 +96,25 @@ class HttpEncoder(Encoder):
         **limits: Any,
     ) -> None:
         KIND.require()
-        from .http_post import Post
-
-        self.spec = address
-        self.batch_size = batch_size
-        self._request_limit = request_limit
         url, self._model, form = _parse(address)
+        self.spec, self.batch_size, self._request_limit = address, batch_size, request_limit
         self._texts, self._images, self._images_at_once = FORMS[form]
-        self._post = Post(url, send_key, **limits)
+        self._service = {"url": url, "send_key": send_key, **limits}
         self.preprocessing = json.dumps({"format": "png", "resize": "bicubic", "shorter side at most": SHORT_SIDE})
         self.dim = 0
         one, two = self.encode_texts(PROBE)
         self.dim = len(one)
         identity = [url, self._model, form, self.dim, int(np.argmax(np.abs(one - two)))]
         self.fingerprint = f"http-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()}"
+
+    @lazy
+    def _post(self) -> "Post":
+        from .http_post import Post
+
+        return Post(**self._service)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_post"}  # A connection stays here.
 
     def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> str:
         from PIL import Image
@@ -163,7 +171,7 @@ class HttpEncoder(Encoder):
             half = len(items) // 2
             return np.concatenate([self._ask(items[:half], payload), self._ask(items[half:], payload)])
         try:
-            return _numbers(_embeddings(answer, len(items)), self.dim)
+            return _embeddings(answer, len(items), self.dim)
         except ValueError as error:
             raise EncoderError(f"{self._post.url} answers wrongly: {error}.") from error
 
@@ -194,8 +202,8 @@ def _parse(address: str) -> tuple[str, str | None, str]:
     return url, model, form
 
 
-def _embeddings(answer: Any, n: int) -> list[Any]:
-    """What the answer gives as embeddings, in the order of the request."""
+def _embeddings(answer: Any, n: int, dim: int) -> NDArray[np.float32]:
+    """The embeddings of an answer, (n, dim), in the order of the request; `dim` 0 allows any width."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
         raise ValueError('expected {"data": [{"index": …, "embedding": […]}, …]}')
@@ -205,20 +213,15 @@ def _embeddings(answer: Any, n: int) -> list[Any]:
         if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(n))):
             raise ValueError(f"the indices of its embeddings are not 0 to {n - 1}")
         rows = sorted(rows, key=lambda row: int(row["index"]))
-    return [row["embedding"] for row in rows]
-
-
-def _numbers(embeddings: list[Any], dim: int) -> NDArray[np.float32]:
-    """Embeddings as an array (n, dim), if they are lists of finite numbers; `dim` 0 allows any width."""
-    for one in embeddings:
-        if not isinstance(one, list) or not one or not all(isinstance(value, int | float) for value in one):
-            raise ValueError("an embedding is not a list of numbers")
-    widths = {len(one) for one in embeddings}
-    if len(widths) > 1 or (dim and widths != {dim}):
+    lists = [row["embedding"] for row in rows]
+    if not all(isinstance(numbers, list) and all(isinstance(one, int | float) for one in numbers) for numbers in lists):
+        raise ValueError("an embedding is not a list of numbers")
+    widths = {len(numbers) for numbers in lists}
+    if widths != {dim or max(widths)} or 0 in widths:
         raise ValueError(f"embeddings of {sorted(widths)} dimensions{f' instead of {dim}' if dim else ''}")
     try:
         with np.errstate(over="ignore"):
-            values = np.array(embeddings, np.float64).astype(np.float32)
+            values = np.array(lists, np.float64).astype(np.float32)
     except OverflowError:
         values = np.array([np.inf], np.float32)
     if not np.isfinite(values).all():

@@ -5,7 +5,6 @@ if that server may have it. It is never shown.
 """
 
 import email.utils
-import ipaddress
 import json
 import os
 import random
@@ -14,15 +13,13 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import httpx2 as httpx
 
-from .._core.addresses import only_for
-from .._core.threads import lazy
+from .._core.addresses import is_local, only_for
 from .base import EncoderError
 
 KEY_VARIABLE = "LPP_API_KEY"
@@ -45,15 +42,13 @@ class TooLargeError(EncoderError):
 
 
 class _PassingError(EncoderError):
-    """A fault that may be gone when the request is sent again after `wait` seconds."""
+    """A fault that may be gone when the request is sent again, after as many seconds as the service asks to wait."""
 
-    def __init__(self, problem: str, wait: float = 0.0) -> None:
-        super().__init__(problem)
-        self.wait = wait
+    wait = 0.0
 
 
 class Post:
-    """Where to send requests, and for how long. The connection is kept; one request goes at a time.
+    """A client that keeps its connection; one request goes at a time.
 
     Parameters
     ----------
@@ -85,19 +80,21 @@ class Post:
         response_limit: int = 256 << 20,
         first_wait: float = 0.5,
     ) -> None:
-        try:
-            httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise EncoderError(f"{url} is not an address: {error}.") from error
         self.url, self._send_key, self._timeout, self._total = url, send_key, timeout, total
         self._attempts, self._response_limit, self._first_wait = attempts, response_limit, first_wait
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_line"}
-
-    @lazy
-    def _line(self) -> "_Line":
-        return _Line(self.url, self._send_key)
+        try:
+            host = httpx.URL(url).host
+        except httpx.InvalidURL as error:
+            raise EncoderError(f"{url} is not an address: {error}.") from error
+        self._client = httpx.Client(
+            headers=HEADERS,
+            verify=_certificates(),
+            trust_env=not is_local(host),  # Proxies are for other machines.
+            event_hooks={"request": [only_for(url, "Authorization", lambda: _bearer(url))] if send_key else []},
+        )
+        weakref.finalize(self, self._client.close)
+        self._turn = threading.Lock()
+        self._connection: Any = None
 
     def __call__(self, payload: dict[str, Any]) -> Any:
         """Send `payload`; returns the decoded JSON answer.
@@ -107,16 +104,14 @@ class Post:
         EncoderError
             If the answer is an error, too large or not JSON, or does not come in time.
         """
-        if self._send_key:
-            _bearer(self.url)  # Refused here, not in the middle of a request.
-        body, line = json.dumps(payload).encode(), self._line
-        with line.turn:
+        body = json.dumps(payload).encode()
+        with self._turn:
             deadline = time.monotonic() + self._total
-            watchdog = threading.Timer(self._total, line.cut)  # A service can be slow without ever being silent.
+            watchdog = threading.Timer(self._total, self._cut)  # A service can be slow without ever being silent.
             watchdog.daemon = True
             watchdog.start()
             try:
-                content = self._ask(line, body, deadline)
+                content = self._ask(body, deadline)
             finally:
                 watchdog.cancel()
         try:
@@ -125,11 +120,21 @@ class Post:
             start = _readable(content)[:80]
             raise EncoderError(f"{self.url} answers with something that is not JSON: {start!r}.") from error
 
-    def _ask(self, line: "_Line", body: bytes, deadline: float) -> bytes:
+    def _note(self, event: str, about: dict[str, Any]) -> None:
+        """Keep the connection that the client has opened."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._connection = about["return_value"]
+
+    def _cut(self) -> None:
+        """End what the connection is waiting for; called by another thread."""
+        with suppress(OSError, AttributeError):  # It is closed already, or was never open.
+            self._connection.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+    def _ask(self, body: bytes, deadline: float) -> bytearray:
         """The answer, after as many attempts as it takes."""
         for attempt in range(1, self._attempts + 1):
             try:
-                return self._once(line, body, deadline)
+                return self._once(body, deadline)
             except _PassingError as error:
                 wait = max(error.wait, self._first_wait * 2 ** (attempt - 1) * random.uniform(0.75, 1.25))
                 now = time.monotonic()
@@ -143,13 +148,12 @@ class Post:
             time.sleep(wait)
         raise EncoderError(f"{self.url} has not answered in full after {self._total:g} s: try again later.")
 
-    def _once(self, line: "_Line", body: bytes, deadline: float) -> bytes:
+    def _once(self, body: bytes, deadline: float) -> bytearray:
         content = bytearray()
         timeout = min(self._timeout, max(deadline - time.monotonic(), 0.001))
+        watched = {"trace": self._note}
         try:
-            with line.client.stream(
-                "POST", self.url, content=body, timeout=timeout, extensions={"trace": line.note}
-            ) as response:
+            with self._client.stream("POST", self.url, content=body, timeout=timeout, extensions=watched) as response:
                 limit = self._response_limit if response.is_success else SHOWN_FROM
                 for block in response.iter_raw():
                     content += block
@@ -161,7 +165,7 @@ class Post:
             raise self._refusal(response, _readable(content)[:500])
         if len(content) > limit:
             raise EncoderError(f"{self.url} answers with more than {limit} bytes: refused.")
-        return bytes(content)
+        return content
 
     def _refusal(self, response: httpx.Response, said: str) -> EncoderError:
         status = response.status_code
@@ -173,48 +177,22 @@ class Post:
             hint = f" Set {KEY_VARIABLE} to the service's key."
             if not self._send_key:
                 hint = " No key was sent, since a file named this service: name it with --encoder, or in LPP_API_HOST."
-        problem = f"{self.url} answers {status} {_readable(response.reason_phrase)}: {said}{hint}"
-        if status in TRANSIENT:
-            return _PassingError(problem, _retry_after(response.headers.get("Retry-After", "")))
-        return TooLargeError(problem) if status == 413 else EncoderError(problem)
+        kind = _PassingError if status in TRANSIENT else TooLargeError if status == 413 else EncoderError
+        refusal = kind(f"{self.url} answers {status} {_readable(response.reason_phrase)}: {said}{hint}")
+        if isinstance(refusal, _PassingError):
+            refusal.wait = _retry_after(response.headers.get("Retry-After", ""))
+        return refusal
 
     def _no_answer(self, error: httpx.TransportError) -> EncoderError:
-        reason = str(error) or type(error).__name__
-        for cause in _causes(error):
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                return EncoderError(f"{self.url} cannot prove who it is: {cause.verify_message}.")
-            if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
-                # Errors of looking up a name have negative numbers and texts of their own.
-                reason = os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
+        cause: BaseException = error  # Libraries say that it failed; the system's error below says why.
+        while below := cause.__cause__ or cause.__context__:
+            cause = below
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return EncoderError(f"{self.url} cannot prove who it is: {cause.verify_message}.")
+        reason = getattr(cause, "strerror", None) or str(error) or type(error).__name__
         if isinstance(error, httpx.TimeoutException):
             reason = f"timed out after {self._timeout:g} s"
         return _PassingError(f"{self.url} does not answer ({_readable(reason)})")
-
-
-class _Line:
-    """A client that keeps its connection, which another thread can cut."""
-
-    def __init__(self, url: str, send_key: bool) -> None:
-        self.turn = threading.Lock()
-        self._stream: Any = None
-        hooks = [only_for(url, "Authorization", lambda: _bearer(url))] if send_key else []
-        self.client = httpx.Client(
-            headers=HEADERS,
-            verify=_certificates(),
-            trust_env=not is_local(httpx.URL(url).host),  # Proxies are for other machines.
-            event_hooks={"request": hooks},
-        )
-        weakref.finalize(self, self.client.close)
-
-    def note(self, event: str, about: dict[str, Any]) -> None:
-        """Keep the connection that the client has opened."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._stream = about["return_value"]
-
-    def cut(self) -> None:
-        """End what the connection is waiting for."""
-        with suppress(OSError, AttributeError):  # It is closed already, or was never open.
-            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
 
 def _bearer(url: str) -> str | None:
@@ -236,29 +214,6 @@ def _bearer(url: str) -> str | None:
 def _certificates() -> ssl.SSLContext:
     """Certificates that are trusted; read once, which takes longer than a request."""
     return httpx.create_ssl_context()
-
-
-def is_local(host: str) -> bool:
-    """Whether a host name is this machine's.
-
-    Examples
-    --------
-    >>> is_local("127.0.0.1"), is_local("localhost.example.org")
-    (True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it. Libraries say that all attempts failed; the system's error below says why."""
-    while error is not None:
-        yield error
-        error = next(iter(getattr(error, "exceptions", ())), error.__cause__ or error.__context__)
 
 
 def _readable(said: bytes | bytearray | str) -> str:
