@@ -5,12 +5,13 @@ CLIP is pinned to one commit, and its weights to their SHA-256.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from . import onnx
-from .base import Access, EncoderError, EncoderKind, NetworkNeededError
+from .base import Access, EncoderError, NetworkNeededError
+from .onnx_files import file_digest, locate
 
 FOLDERS = {name: Path(__file__).parent / f"{name}_model" for name in ("embedded", "drawings")}
 """Where each model of the package is."""
@@ -34,16 +35,6 @@ WEIGHTS = {
 """SHA-256 of each large file of a pinned model."""
 
 
-class PackagedEncoder(onnx.OnnxEncoder):
-    """A model of the package: "embedded" or "drawings"."""
-
-    def __init__(self, name: str, *, threads: int | None = None) -> None:
-        if not FOLDERS[name].is_dir():
-            raise EncoderError(f"the model {name} is missing from this installation: reinstall lpplusplus.")
-        super().__init__(str(FOLDERS[name]), threads=threads)
-        self.spec = name
-
-
 def current_name(spec: str, fingerprint: str) -> str:
     """Today's name of the encoder that a file calls `spec`. At first, "embedded" was the model of drawings.
 
@@ -55,16 +46,17 @@ def current_name(spec: str, fingerprint: str) -> str:
     return "drawings" if (spec, fingerprint) == ("embedded", DRAWINGS_FINGERPRINT) else spec
 
 
-def _open_packaged(name: str, access: Access) -> PackagedEncoder:
-    return PackagedEncoder(name)
+def _open_packaged(name: str, access: Access) -> onnx.OnnxEncoder:
+    if not FOLDERS[name].is_dir():
+        raise EncoderError(f"the model {name} is missing from this installation: reinstall lpplusplus.")
+    encoder = onnx.OnnxEncoder(str(FOLDERS[name]))
+    encoder.spec = name
+    return encoder
 
 
 def _open_pinned(name: str, access: Access) -> onnx.OnnxEncoder:
-    from .onnx_files import file_digest, locate
-
-    # Use files that are on this machine, without asking the hub.
-    source = PINNED[name]
-    folder, _ = locate(source, download=access is not Access.LOCAL and not _is_here(name))
+    # Files that are on this machine are used without asking the hub.
+    folder, source = locate(PINNED[name], download=access is not Access.LOCAL and not _is_here(name))
     for file, digest in WEIGHTS[name].items():  # A hub or a mirror can be faulty or taken over by an attacker.
         if not (folder / file).is_file() or file_digest(folder / file) != digest:
             raise EncoderError(
@@ -75,8 +67,6 @@ def _open_pinned(name: str, access: Access) -> onnx.OnnxEncoder:
 
 
 def _is_here(name: str) -> bool:
-    from .onnx_files import locate
-
     try:
         locate(PINNED[name], download=False)
     except NetworkNeededError:
@@ -84,22 +74,20 @@ def _is_here(name: str) -> bool:
     return True
 
 
-def _kind(
-    name: str, about: str, size: int, opener: Callable[[str, Access], onnx.OnnxEncoder], here: Callable[[], bool]
-) -> EncoderKind:
-    return EncoderKind(name, about, onnx.KIND.needs, onnx.KIND.packages, opener, size, here)
-
-
+_DESCRIPTIONS = {
+    "embedded": ("photos of things and animals, in this package: offline, fast", 12_900_000),
+    "drawings": ("demonstration model of drawn shapes, in this package: for `lpp demo`", 2_800_000),
+    "clip": ("CLIP ViT-B/32: anything that has a name; downloaded once", 608_000_000),
+    "clip-large": ("CLIP ViT-L/14: better, ten times slower; downloaded once", 1_714_000_000),
+}
 KINDS = {
-    kind.scheme: kind
-    for kind in (
-        _kind("embedded", "photos of things and animals, in this package: offline, fast", 12_900_000, _open_packaged,
-              FOLDERS["embedded"].is_dir),
-        _kind("drawings", "demonstration model of drawn shapes, in this package: for `lpp demo`", 2_800_000,
-              _open_packaged, FOLDERS["drawings"].is_dir),
-        _kind("clip", "CLIP ViT-B/32: anything that has a name; downloaded once", 608_000_000, _open_pinned,
-              partial(_is_here, "clip")),
-        _kind("clip-large", "CLIP ViT-L/14: better, ten times slower; downloaded once", 1_714_000_000, _open_pinned,
-              partial(_is_here, "clip-large")),
+    name: replace(
+        onnx.KIND,
+        scheme=name,
+        about=about,
+        size=size,
+        open=_open_packaged if name in FOLDERS else _open_pinned,
+        here=FOLDERS[name].is_dir if name in FOLDERS else partial(_is_here, name),
     )
-}  # fmt: skip
+    for name, (about, size) in _DESCRIPTIONS.items()
+}

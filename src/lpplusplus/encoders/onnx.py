@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .._core.threads import lazy
 from .base import Access, Encoder, EncoderError, EncoderKind
+from .onnx_files import external_files, locate, open_folder
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -66,8 +67,6 @@ class OnnxEncoder(Encoder):
         KIND.require()
         import joblib
 
-        from .onnx_files import locate, open_folder
-
         folder, name = locate(source, download=download)
         self.spec = f"onnx:{name}"
         self._files = open_folder(folder)
@@ -76,8 +75,9 @@ class OnnxEncoder(Encoder):
         self.preprocessing = self._prepare.describe()
         self.fingerprint = self._files.fingerprint()
         self._visual = Tower(self._files.visual, self._threads, projected=self._projected)
-        shape = self._visual.only_input("tensor(float)", "tensor(float16)").shape
-        side = self._prepare.size
+        self._pixels = self._visual.only_input("tensor(float)", "tensor(float16)")
+        shape, side = self._pixels.shape, self._prepare.size
+        taken = [3, side, side]
         if len(shape) != 4 or any(
             isinstance(n, int) and n != m for n, m in zip(shape[1:], (3, side, side), strict=True)
         ):
@@ -85,12 +85,12 @@ class OnnxEncoder(Encoder):
                 f"{self._files.visual} takes images of shape {shape}; its preprocessing gives (n, 3, {side}, {side})."
             )
         self.one_by_one = self._visual.one_by_one
-        self.dim = self._visual.width or self.encode_prepared([np.zeros((3, side, side), np.float32)]).shape[1]
+        self.dim = self._visual.width or self.encode_prepared([np.zeros(taken, np.float32)]).shape[1]
 
     @property
     def image_tower(self) -> tuple[Path, str, str, Preprocessing]:
         """The file of the image tower, the names of its input and of its embedding, and its preprocessing."""
-        return self._files.visual, next(iter(self._visual.inputs)), self._visual.output, self._prepare
+        return self._files.visual, self._pixels.name, self._visual.output, self._prepare
 
     @property
     def _projected(self) -> bool:
@@ -98,8 +98,8 @@ class OnnxEncoder(Encoder):
         return str(self._files.config.get("model_type", "")) == "clip"
 
     @lazy
-    def _textual(self) -> tuple[Tower, ClipTokenizer, str]:
-        """Opened when first needed: predicting with a saved classifier needs no text."""
+    def _textual(self) -> tuple[Tower, ClipTokenizer, list[str]]:
+        """Tower, tokenizer and inputs, opened when first needed: predicting with a saved classifier needs no text."""
         files = self._files
         tower = Tower(files.textual, self._threads, projected=self._projected)
         ids = next((n for n in ("input_ids", "text", "tokens") if n in tower.inputs), None)
@@ -109,8 +109,9 @@ class OnnxEncoder(Encoder):
             raise EncoderError(f"{files.textual} has inputs that CLIP's text tower does not have: {sorted(unknown)}.")
         shape = tower.inputs[ids].shape
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-        masks = "attention_mask" in tower.inputs
-        return tower, ClipTokenizer(files.tokenizer, files.tokenizer_config, files.config, length, masks), ids
+        names = [ids, "attention_mask"][: len(tower.inputs)]
+        tokenizer = ClipTokenizer(files.tokenizer, files.tokenizer_config, files.config, length, len(names) == 2)
+        return tower, tokenizer, names
 
     def prepare(self, image: Image.Image, rng: np.random.Generator | None = None) -> NDArray[np.float32]:
         return self._prepare.centre(image) if rng is None else self._prepare.random_view(image, rng)
@@ -118,16 +119,14 @@ class OnnxEncoder(Encoder):
     def encode_prepared(self, batch: Sequence[Any]) -> NDArray[np.float32]:
         if not len(batch):
             return np.empty((0, self.dim), np.float32)
-        name = next(iter(self._visual.inputs))
-        return self._visual.run({name: batch})
+        return self._visual.run({self._pixels.name: batch})
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        tower, tokenizer, name = self._textual
+        tower, tokenizer, names = self._textual
         parts = [np.empty((0, self.dim), np.float32)]
         for first in range(0, len(texts), self.batch_size):
-            ids, mask = tokenizer(texts[first : first + self.batch_size])
-            feed = {name: ids} | ({"attention_mask": mask} if "attention_mask" in tower.inputs else {})
-            parts.append(tower.run(feed))
+            ids_and_mask = tokenizer(texts[first : first + self.batch_size])
+            parts.append(tower.run(dict(zip(names, ids_and_mask, strict=False))))
             if parts[-1].shape[1] != self.dim:
                 raise EncoderError(
                     f"{self.spec}: texts have {parts[-1].shape[1]} dimensions and images {self.dim}, so they do not "
@@ -154,12 +153,8 @@ class Tower:
     """One ONNX graph that gives embeddings."""
 
     def __init__(self, path: Path, threads: int, *, projected: bool) -> None:
-        from .onnx_files import external_files
-
         onnxruntime = runtime()
         small = path.stat().st_size + sum((path.parent / name).stat().st_size for name in external_files(path)) <= SMALL
-        self._side_by_side = threads if small else 1
-        self._at_once: int | None = 1 if small else None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = 1 if small else threads, 1
         options.log_severity_level = 3
@@ -176,7 +171,9 @@ class Tower:
         self.width: int | None = found.shape[-1] if isinstance(found.shape[-1], int) else None
         first = next(iter(self.inputs.values())).shape[0]
         self._batch: int | None = first if isinstance(first, int) else None
-        self.one_by_one = small and self._batch in (None, 1)
+        self._side_by_side = threads if small else 1
+        self._at_once = self._batch or (1 if small else None)
+        self.one_by_one = small and self._at_once == 1
 
     def only_input(self, *types: str) -> Any:
         """The only input of these types."""
@@ -189,7 +186,7 @@ class Tower:
     def run(self, feed: Mapping[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         """Embeddings of all rows, in parts of the size that the graph needs, or of a fast size."""
         n = len(next(iter(feed.values())))
-        step = self._batch or self._at_once or n
+        step = self._at_once or n
         parts = [{name: rows[a : a + step] for name, rows in feed.items()} for a in range(0, n, step)]
         if len(parts) == 1 or self._side_by_side == 1:
             embeddings = np.concatenate([self._part(part) for part in parts])
@@ -204,8 +201,16 @@ class Tower:
 
     def _part(self, part: Mapping[str, Sequence[Any] | NDArray[Any]]) -> NDArray[np.float32]:
         n = len(next(iter(part.values())))
-        # A list of images becomes an array here: one part fits into a core's cache, and threads work in parallel.
-        ready = {name: _padded(np.asarray(rows, self._type(name)), self._batch or n) for name, rows in part.items()}
+        ready = {}
+        for name, given in part.items():
+            kind = self.inputs[name].type
+            if kind not in TYPES:
+                raise EncoderError(f"{self._path}: input {name} has type {kind}, which CLIP's towers do not have.")
+            # A list of images becomes an array here: one part fits into a core's cache, and threads work in parallel.
+            rows = np.asarray(given, TYPES[kind])
+            if self._batch and n < self._batch:
+                rows = np.resize(rows, (self._batch, *rows.shape[1:]))  # Filled up with copies.
+            ready[name] = rows
         try:
             (values,) = self._session.run([self.output], ready)
         except Exception as error:
@@ -216,11 +221,11 @@ class Tower:
         """The output that is an embedding in the space shared by images and texts."""
         outputs = {one.name: one for one in self._session.get_outputs()}
         named = [name for name in OUTPUTS if name in outputs]
-        if not named and not projected and "pooler_output" in outputs:
-            named = ["pooler_output"]
+        if not projected and "pooler_output" in outputs:
+            named.append("pooler_output")
         flat = [name for name, one in outputs.items() if len(one.shape) == 2 and name != "pooler_output"]
-        if not named and len(flat) == 1:
-            named = flat
+        if len(flat) == 1:
+            named += flat
         if not named:
             has = ", ".join(f"{name} {one.shape}" for name, one in outputs.items())
             raise EncoderError(
@@ -228,18 +233,6 @@ class Tower:
                 f"its projection, as image_embeds or text_embeds."
             )
         return outputs[named[0]]
-
-    def _type(self, name: str) -> Any:
-        kind = self.inputs[name].type
-        if kind not in TYPES:
-            raise EncoderError(f"{self._path}: input {name} has type {kind}, which CLIP's towers do not have.")
-        return TYPES[kind]
-
-
-def _padded(rows: NDArray[Any], step: int) -> NDArray[Any]:
-    """At least `step` rows, for a graph with a fixed batch size: filled up with copies of the first."""
-    short = step - len(rows)
-    return np.concatenate([rows, np.repeat(rows[:1], short, axis=0)]) if short > 0 else rows
 
 
 CLIP_CONTEXT = 77
@@ -275,15 +268,16 @@ class ClipTokenizer:
         except Exception as error:  # The library raises bare Exception.
             raise EncoderError(f"{path} is not a tokenizer that this version of tokenizers reads: {error}") from error
         self.length = length or _context_length(settings, config)
-        pad = _pad_token(settings, tokenizer.padding)
-        pad_id = tokenizer.token_to_id(pad) if pad is not None else 0
+        pad = settings.get("pad_token") or (tokenizer.padding or {}).get("pad_token") or ""
+        pad = str(pad.get("content", "") if isinstance(pad, dict) else pad)
+        pad_id = tokenizer.token_to_id(pad) if pad else 0
         if pad_id is None:
             raise EncoderError(f"{path} has no token {pad!r}, which its settings name for padding.")
         # Truncation leaves room for the end token, which the post-processor adds afterwards.
         tokenizer.enable_truncation(self.length)
         # Models that pool the last position need the padding; so do those whose length is fixed.
         shortens = masks and length is None and not str(config.get("model_type", "")).startswith("siglip")
-        tokenizer.enable_padding(pad_id=pad_id, pad_token=pad or "", length=None if shortens else self.length)
+        tokenizer.enable_padding(pad_id=pad_id, pad_token=pad, length=None if shortens else self.length)
         self._tokenizer = tokenizer
         cleaning = (config.get("text_cfg") or {}).get("tokenizer_kwargs") or {}
         self._canonical = cleaning.get("clean") == "canonicalize"
@@ -307,20 +301,8 @@ def _context_length(settings: dict[str, Any], config: dict[str, Any]) -> int:
         settings.get("context_length"),
         settings.get("model_max_length"),
     )
-    for value in candidates:
-        # Tokenizers without a limit store a huge number.
-        if isinstance(value, int) and 0 < value <= 100_000:
-            return value
-    return CLIP_CONTEXT
-
-
-def _pad_token(settings: dict[str, Any], padding: dict[str, Any] | None) -> str | None:
-    token = settings.get("pad_token")
-    if isinstance(token, dict):
-        token = token.get("content")
-    if token is None and padding is not None:
-        token = padding.get("pad_token")
-    return None if token is None else str(token)
+    # Tokenizers without a limit store a huge number.
+    return next((one for one in candidates if isinstance(one, int) and 0 < one <= 100_000), CLIP_CONTEXT)
 
 
 KIND = EncoderKind(

@@ -1,5 +1,7 @@
 """The files of a CLIP in ONNX form, from a folder or from the Hugging Face hub at one commit; and their fingerprint."""
 
+from __future__ import annotations
+
 import fnmatch
 import hashlib
 import json
@@ -8,12 +10,14 @@ import mmap
 import re
 import textwrap
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .base import FROM_HUB, EncoderError, NetworkNeededError, check_local
-from .pixels.preprocessing import Preprocessing, from_open_clip, from_transformers
+
+if TYPE_CHECKING:
+    from .pixels.preprocessing import Preprocessing
 
 LAYOUTS = {
     "open_clip": {
@@ -34,6 +38,7 @@ LAYOUTS = {
     },
 }
 """Which file is where."""
+TOWERS = ("visual", "textual")
 OPTIONAL = ("tokenizer_config", "config")
 """Files that a model may lack."""
 LOCATION = re.compile(rb"\n\x08location\x12")
@@ -54,7 +59,7 @@ class ModelFolder:
     def fingerprint(self) -> str:
         """SHA-256 of the weights, the tokenizer and its settings. Where the folder lies does not matter."""
         digest = hashlib.sha256()
-        for role, model in (("visual", self.visual), ("textual", self.textual)):
+        for role, model in zip(TOWERS, (self.visual, self.textual), strict=True):
             digest.update(f"{role} {file_digest(model)}\n".encode())
             for name in external_files(model):
                 digest.update(f"{role} {name} {file_digest(model.parent / name)}\n".encode())
@@ -71,34 +76,28 @@ def open_folder(folder: Path) -> ModelFolder:
     EncoderError
         If the folder has neither layout, a file is missing, or a setting is not understood.
     """
-    present = {
-        name: files
-        for name, files in LAYOUTS.items()
-        if any((folder / files[tower]).is_file() for tower in ("visual", "textual"))
-    }
-    if not present:
+    layouts = {name: {role: folder / file for role, file in files.items()} for name, files in LAYOUTS.items()}
+    layout = next((name for name, at in layouts.items() if any(at[tower].is_file() for tower in TOWERS)), None)
+    if layout is None:
         expected = " or ".join(f"{files['visual']} + {files['textual']}" for files in LAYOUTS.values())
         raise EncoderError(f"{folder} holds no CLIP model in ONNX form: expected {expected}.")
-    layout, files = next(iter(present.items()))
-    missing = [file for role, file in files.items() if role not in OPTIONAL and not (folder / file).is_file()]
+    at = layouts[layout]
+    missing = [LAYOUTS[layout][role] for role in at if role not in OPTIONAL and not at[role].is_file()]
     if missing:
         raise EncoderError(f"{folder} lacks {', '.join(missing)}: copy the whole model there.")
-    for tower in ("visual", "textual"):
-        for name in external_files(folder / files[tower]):
-            if not ((folder / files[tower]).parent / name).is_file():
-                raise EncoderError(f"{folder / files[tower]} keeps weights in {name}, which is missing beside it.")
-    return ModelFolder(
-        folder / files["visual"],
-        folder / files["textual"],
-        folder / files["tokenizer"],
-        _json(folder / files["tokenizer_config"], optional=True),
-        _json(folder / files["config"], optional=True),
-        read_preprocessing(folder / files["preprocessing"], layout),
-    )
+    for model in (at[tower] for tower in TOWERS):
+        for name in external_files(model):
+            if not (model.parent / name).is_file():
+                raise EncoderError(f"{model} keeps weights in {name}, which is missing beside it.")
+    settings = {role: _json(at[role]) if at[role].is_file() else {} for role in OPTIONAL}
+    preprocessing = read_preprocessing(at["preprocessing"], layout)
+    return ModelFolder(at["visual"], at["textual"], at["tokenizer"], **settings, preprocessing=preprocessing)
 
 
 def read_preprocessing(path: Path, layout: str) -> Preprocessing:
     """Read the settings of one of `LAYOUTS`, or raise `EncoderError`."""
+    from .pixels.preprocessing import from_open_clip, from_transformers
+
     read = from_open_clip if layout == "open_clip" else from_transformers
     try:
         return read(_json(path))
@@ -148,9 +147,7 @@ def _digest_of_content(path: Path, size: int, changed: int) -> str:
     return digest.hexdigest()
 
 
-def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
-    if optional and not path.is_file():
-        return {}
+def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -191,17 +188,21 @@ def locate(source: str, *, download: bool = True) -> tuple[Path, str]:
 
 
 def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
-    """`_fetch`, with an error that says what to do."""
-    try:
-        import huggingface_hub.utils
-    except ImportError as error:
-        raise EncoderError(
-            f'onnx:{hub_id}: downloading needs huggingface_hub: pip install "lpplusplus[images]", or pass a folder.'
-        ) from error
+    """The folder of the hub's cache with all files of the model, or an error that says what to do."""
+    import huggingface_hub
+    import huggingface_hub.utils
 
     errors: Any = huggingface_hub.utils  # Every version has the errors here.
+    get = partial(huggingface_hub.snapshot_download, hub_id, local_files_only=not download)
+    wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
     try:
-        return _fetch(hub_id, revision, download)
+        if download:
+            _fetch_large(hub_id, revision, wanted)
+        snapshot = Path(get(revision=revision, allow_patterns=sorted(wanted)))
+        missing = _missing_data(snapshot)
+        if missing and not download:
+            raise NetworkNeededError(FROM_HUB)
+        return Path(get(revision=snapshot.name, allow_patterns=missing)) if missing else snapshot
     except errors.RevisionNotFoundError as error:
         raise EncoderError(f"onnx:{hub_id}: the hub has no revision {revision!r} of it.") from error
     except errors.GatedRepoError as error:
@@ -217,48 +218,27 @@ def _snapshot(hub_id: str, revision: str | None, download: bool) -> Path:
         if not download:
             raise NetworkNeededError(FROM_HUB) from error
         at = f" --revision {revision}" if revision else ""
+        problem = next(iter(str(error).strip().splitlines()), "")
         raise EncoderError(
-            f"onnx:{hub_id} is not in the local cache and could not be downloaded ({_first_line(error)}). "
+            f"onnx:{hub_id} is not in the local cache and could not be downloaded ({type(error).__name__}: {problem}). "
             f"Where there is a network, run `hf download {hub_id}{at} --local-dir FOLDER`, copy FOLDER here and pass "
             f"onnx:FOLDER; or use --encoder embedded, which needs no network."
         ) from error
 
 
-def _fetch(hub_id: str, revision: str | None, download: bool) -> Path:
-    """The folder of the hub's cache with all files of the model."""
-    import huggingface_hub
-
-    def fetch(patterns: list[str], commit: str | None) -> Path:
-        found = huggingface_hub.snapshot_download(
-            hub_id, revision=commit, allow_patterns=patterns, local_files_only=not download
-        )
-        return Path(found)
-
-    wanted = {f"{name}*" if name.endswith(".onnx") else name for files in LAYOUTS.values() for name in files.values()}
-    if download:
-        _fetch_large(hub_id, revision, wanted)
-    snapshot = fetch(sorted(wanted), revision)
-    missing = _missing_data(snapshot)
-    if missing and not download:
-        raise NetworkNeededError(FROM_HUB)
-    return fetch(missing, snapshot.name) if missing else snapshot
-
-
 def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:
     """Say how much will be downloaded, if anything, and fetch large files; interrupted downloads are continued."""
-    import huggingface_hub
+    import huggingface_hub as hub
 
     try:
-        huggingface_hub.snapshot_download(
-            hub_id, revision=revision, allow_patterns=sorted(wanted), local_files_only=True
-        )
+        hub.snapshot_download(hub_id, revision=revision, allow_patterns=sorted(wanted), local_files_only=True)
         return
     except Exception:  # Not here, or not all of it.
-        info = huggingface_hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30)
+        info = hub.HfApi().model_info(hub_id, revision=revision, files_metadata=True, timeout=30)
     files = [f for f in info.siblings or () if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in wanted)]
     logging.getLogger(__name__).warning(
         "%s is downloaded once from the Hugging Face hub, %.0f MB, and kept in %s.",
-        hub_id, sum(f.size or 0 for f in files) / 1e6, huggingface_hub.constants.HF_HUB_CACHE,
+        hub_id, sum(f.size or 0 for f in files) / 1e6, hub.constants.HF_HUB_CACHE,
     )  # fmt: skip
     for file in files:
         if file.lfs is not None:
@@ -267,29 +247,24 @@ def _fetch_large(hub_id: str, revision: str | None, wanted: set[str]) -> None:
 
 def _resume(hub_id: str, commit: str | None, name: str, lfs: Any) -> None:
     """Put a large file into the hub's cache. The hub's own client would start an interrupted file again from zero."""
-    import huggingface_hub
-    import huggingface_hub.utils
-    from huggingface_hub import file_download as hub
+    import huggingface_hub as hub
+    from huggingface_hub import file_download, utils
 
-    tools: Any = huggingface_hub.utils  # Every version has the tools here.
-    blobs = (
-        Path(huggingface_hub.constants.HF_HUB_CACHE) / hub.repo_folder_name(repo_id=hub_id, repo_type="model") / "blobs"
-    )
+    tools: Any = utils  # Every version has the tools here.
+    blobs = Path(hub.constants.HF_HUB_CACHE, file_download.repo_folder_name(repo_id=hub_id, repo_type="model"), "blobs")
     blobs.mkdir(parents=True, exist_ok=True)
-    part = blobs / f"{lfs.sha256}.lpp-part"
+    part, whole = blobs / f"{lfs.sha256}.lpp-part", blobs / lfs.sha256
     with tools.WeakFileLock(blobs / f"{lfs.sha256}.lpp-lock"):
-        if (blobs / lfs.sha256).exists():
+        if whole.exists():
             return
         with part.open("ab") as file:
-            url = huggingface_hub.hf_hub_url(hub_id, name, revision=commit)
-            hub.http_get(
-                url, file, resume_size=file.tell(), headers=tools.build_hf_headers(), expected_size=lfs.size,
-                displayed_filename=name,
-            )  # fmt: skip
+            url, headers = hub.hf_hub_url(hub_id, name, revision=commit), tools.build_hf_headers()
+            at = {"resume_size": file.tell(), "expected_size": lfs.size}
+            file_download.http_get(url, file, headers=headers, displayed_filename=name, **at)
         if file_digest(part) != lfs.sha256:
             part.unlink()
             raise EncoderError(f"onnx:{hub_id}: {name} arrived damaged and was removed: try again.")
-        part.replace(blobs / lfs.sha256)
+        part.replace(whole)
 
 
 def _check(snapshot: Path) -> None:
@@ -302,16 +277,6 @@ def _check(snapshot: Path) -> None:
 
 def _missing_data(snapshot: Path) -> list[str]:
     """Weights kept outside the ONNX files under names that the first download could not know."""
-    models = [snapshot / files[tower] for files in LAYOUTS.values() for tower in ("visual", "textual")]
-    return [
-        (model.parent / name).relative_to(snapshot).as_posix()
-        for model in models
-        if model.is_file()
-        for name in external_files(model)
-        if not (model.parent / name).exists()
-    ]
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    models = [snapshot / files[tower] for files in LAYOUTS.values() for tower in TOWERS]
+    data = [model.parent / name for model in models if model.is_file() for name in external_files(model)]
+    return [path.relative_to(snapshot).as_posix() for path in data if not path.exists()]
