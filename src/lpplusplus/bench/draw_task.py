@@ -6,12 +6,13 @@ repeat a draw in any language.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checking import check
+from .checking import record
 from .datasets import Splits
 from .draws import (
     TWO_STAGE,
@@ -21,7 +22,6 @@ from .draws import (
     Generator,
     Shortage,
     Validation,
-    ValidationSource,
     labels_digest,
     labels_of,
 )
@@ -33,13 +33,16 @@ def _named(name: str, where: str) -> None:
         raise DrawError(f"{where} must be text, and not empty.")
 
 
-class _Request(NamedTuple):
+@dataclass(frozen=True)
+class _Request:
     """What decides a draw besides the images."""
 
-    name: str
-    shots: int
-    seed: int
+    name: Annotated[str, _named]
+    shots: Annotated[int, 1]
+    seed: Annotated[int, 0]
+    validation: Validation
     shortage: Shortage
+    generator: Generator
 
 
 def draw_task(
@@ -88,60 +91,27 @@ def draw_task(
     >>> len(task.support), len(task.validation), task.test.tolist()
     (4, 4, [0, 1, 2, 3, 4])
     """
-    _check_request(name, shots, seed, validation, shortage, generator)
-    train, *val = labels = _checked_labels(labels_train, labels_val, n_test, pool)
-    groups, *val_groups = _by_class(labels, classes, name)
-    wanted = int({"paper": shots, "coop": min(shots, 4), "none": 0}[validation])
+    given = {"name": name, "shots": shots, "seed": seed}
+    given |= {"validation": validation, "shortage": shortage, "generator": generator}
     # int, because the number of supports can be larger than any numpy integer.
-    request = _Request(name, int(shots), int(seed), shortage)
-    if generator == WHURS19_TABLE:
-        if not pool or validation != "paper":
-            raise DrawError(f"{WHURS19_TABLE} draws from a pool, with validation 'paper'.")
-        support, held = _whurs19_table(groups, request)
-        candidates = held
-    else:
-        chosen = supports(groups, request.shots, name, request.seed)
-        support = _with_shortage(chosen, groups, request.shots, "support", request)
-        candidates = val_groups[0] if val_groups else _without(groups, support)
-        bits = stream(name, "validation", request.shots, request.seed)
-        held = [some(rows, wanted, bits) for rows in candidates]
-        held = _with_shortage(held, candidates, wanted, "validation", request)
+    plain = {key: int(value) if isinstance(value, np.integer) else value for key, value in given.items()}
+    request = record(_Request, plain, "this draw", DrawError)
+    _check_sources(request, pool, labels_val, n_test)
+    labels = [_checked(labels_train, "labels_train")]
+    labels += [] if labels_val is None else [_checked(labels_val, "labels_val")]
+    groups, *val_groups = _by_class(labels, classes, name)
+    wanted = {"paper": request.shots, "coop": min(request.shots, 4), "none": 0}[validation]
+    support, held, candidates = _drawn(groups, val_groups, wanted, request)
     test = _without(groups, support, held) if pool else [np.arange(n_test or 0)]
-    short = {
-        "support": _smaller(groups, shots),
-        "validation": _smaller(candidates, wanted),
-        "test": _smaller(test, 1),
-    }
-    if short["test"] and shortage == "error":
-        raise _too_few(name, "test", 1, short["test"])
-    source = _validation_source(validation, pool, bool(val_groups))
+    if shortage == "error":
+        _refuse_small(test, 1, "test", name)
+    short = {"support": _smaller(groups, shots), "validation": _smaller(candidates, wanted), "test": _smaller(test, 1)}
+    source = "none" if validation == "none" else "pool" if pool else "val" if val_groups else "train"
     return Draw(
-        name, request.shots, request.seed, generator, validation, shortage, source,
-        "pool" if pool else "test", labels_digest(train, val[0] if val else None, n_test), np.concatenate(support),
+        name, request.shots, request.seed, generator, validation, shortage, source,  # type: ignore[arg-type]
+        "pool" if pool else "test", labels_digest(labels_train, labels_val, n_test), np.concatenate(support),
         np.concatenate(held), np.concatenate(test), {part: tuple(which) for part, which in short.items() if which},
     )  # fmt: skip
-
-
-def _validation_source(validation: Validation, pool: bool, own_split: bool) -> ValidationSource:
-    if validation == "none":
-        return "none"
-    return "pool" if pool else "val" if own_split else "train"
-
-
-def _check_request(name: Any, shots: Any, seed: Any, validation: Any, shortage: Any, generator: Any) -> None:
-    """Raise `DrawError` for values that are wrong for every data set."""
-    asked = {
-        "name": (name, Annotated[str, _named]),
-        "shots": (shots, Annotated[int, 1]),
-        "seed": (seed, Annotated[int, 0]),
-        "validation": (validation, Validation),
-        "shortage": (shortage, Shortage),
-        "generator": (generator, Generator),
-    }
-    for what, (value, kind) in asked.items():
-        check(int(value) if isinstance(value, np.integer) else value, kind, what, DrawError)
-    if generator == TWO_STAGE:
-        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
 
 
 def draw_from(data: Splits[Any], *, shots: int, seed: int, **policies: Any) -> Draw:
@@ -151,41 +121,64 @@ def draw_from(data: Splits[Any], *, shots: int, seed: int, **policies: Any) -> D
                      classes=len(data.classes), **policies)  # fmt: skip
 
 
-def _with_shortage(
-    chosen: list[Positions], groups: list[Positions], wanted: int, what: str, request: _Request
-) -> list[Positions]:
+def _check_sources(request: _Request, pool: bool, labels_val: Any, n_test: int | None) -> None:
+    """Raise unless the images are there that the request draws from."""
+    if request.generator == TWO_STAGE:
+        raise DrawError(f"tasks of {TWO_STAGE} are not drawn but read from files: use them in a plan.")
+    if request.generator == WHURS19_TABLE and (not pool or request.validation != "paper"):
+        raise DrawError(f"{WHURS19_TABLE} draws from a pool, with validation 'paper'.")
+    if pool and (labels_val is not None or n_test is not None):
+        raise DrawError("a pool has neither validation labels nor test images of its own.")
+    if not pool and not n_test:
+        raise DrawError("n_test, the number of test images, is needed unless all images are one pool.")
+
+
+_Groups: TypeAlias = list[Positions]
+"""The positions of each class."""
+
+
+def _drawn(
+    groups: _Groups, val_groups: list[_Groups], wanted: int, request: _Request
+) -> tuple[_Groups, _Groups, _Groups]:
+    """Support, validation images, and the images that these were drawn from."""
+    if request.generator == WHURS19_TABLE:
+        support, held = _whurs19_table(groups, request)
+        return support, held, held
+    chosen = supports(groups, request.shots, request.name, request.seed)
+    support = _with_shortage(chosen, groups, request.shots, "support", request)
+    candidates = val_groups[0] if val_groups else _without(groups, support)
+    bits = stream(request.name, "validation", request.shots, request.seed)
+    held = [some(rows, wanted, bits) for rows in candidates]
+    return support, _with_shortage(held, candidates, wanted, "validation", request), candidates
+
+
+def _with_shortage(chosen: _Groups, groups: _Groups, wanted: int, what: str, request: _Request) -> _Groups:
     """`chosen`, with classes of fewer than `wanted` images treated by the shortage policy."""
-    few = _smaller(groups, wanted)
-    if few and request.shortage == "error":
-        raise _too_few(request.name, what, wanted, few)
+    if request.shortage == "error":
+        _refuse_small(groups, wanted, what, request.name)
     if request.shortage == "repeat":
-        none = [k for k in few if not len(groups[k])]
-        if none:
-            raise _too_few(request.name, what, 1, none)
+        _refuse_small(groups, min(1, wanted), what, request.name)
         bits = stream(request.name, f"repeated {what}", request.shots, request.seed)
-        for k in few:
+        for k in _smaller(groups, wanted):
             chosen[k] = some_repeated(groups[k], wanted, bits)
     return chosen
 
 
-def _whurs19_table(groups: list[Positions], request: _Request) -> tuple[list[Positions], list[Positions]]:
-    name, shots, seed, *_ = request
-    few = _smaller(groups, 2 * shots + 1)
-    if few:
-        raise _too_few(name, "support, validation and test", 2 * shots + 1, few)
-    if seed >= 2**32:
-        raise DrawError(f"{WHURS19_TABLE} takes seeds below 2^32, got {seed}.")
-    random = np.random.RandomState(seed)
+def _whurs19_table(groups: _Groups, request: _Request) -> tuple[_Groups, _Groups]:
+    shots = request.shots
+    _refuse_small(groups, 2 * shots + 1, "support, validation and test", request.name)
+    if request.seed >= 2**32:
+        raise DrawError(f"{WHURS19_TABLE} takes seeds below 2^32, got {request.seed}.")
+    random = np.random.RandomState(request.seed)
     shuffled = [random.permutation(rows) for rows in groups]
     return [rows[:shots] for rows in shuffled], [rows[shots : 2 * shots] for rows in shuffled]
 
 
-def _too_few(name: str, what: str, wanted: int, few: list[int]) -> DrawError:
-    more = f" and {len(few) - 5} more" if len(few) > 5 else ""
-    listed = ", ".join(map(str, few[:5]))
-    return DrawError(
-        f"{name}: fewer than {wanted} images for {what} in class {listed}{more}: take fewer shots, or shortage='fewer'."
-    )
+def _refuse_small(groups: Sequence[Positions], wanted: int, what: str, name: str) -> None:
+    if few := _smaller(groups, wanted):
+        listed = ", ".join(map(str, few[:5])) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+        raise DrawError(f"{name}: fewer than {wanted} images for {what} in class {listed}: take fewer shots, or "
+                        f"shortage='fewer'.")  # fmt: skip
 
 
 def _smaller(groups: Sequence[Positions], wanted: int) -> list[int]:
@@ -210,21 +203,8 @@ def _without(groups: Sequence[Positions], *taken: Sequence[Positions]) -> list[P
     return [rows[free[rows]] for rows in groups]
 
 
-def _checked_labels(
-    labels_train: ArrayLike, labels_val: ArrayLike | None, n_test: int | None, pool: bool
-) -> list[Positions]:
-    """Labels of the training images and, if there are any, of the validation images."""
-    given = {"labels_train": labels_train, **({} if labels_val is None else {"labels_val": labels_val})}
-    found = []
-    for name, labels in given.items():
-        array = np.asarray(labels)
-        if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size or array.min() < 0:
-            raise DrawError(
-                f"{name} must be whole numbers from 0, one for each image; found {array.dtype} {array.shape}."
-            )
-        found.append(array.astype(np.intp))
-    if pool and (labels_val is not None or n_test is not None):
-        raise DrawError("a pool has neither validation labels nor test images of its own.")
-    if not pool and not n_test:
-        raise DrawError("n_test, the number of test images, is needed unless all images are one pool.")
-    return found
+def _checked(labels: ArrayLike, name: str) -> Positions:
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or not array.size or array.min() < 0:
+        raise DrawError(f"{name} must be whole numbers from 0, one for each image; found {array.dtype} {array.shape}.")
+    return array.astype(np.intp)

@@ -6,7 +6,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core.errors import BriefError
-from .._core.files import atomic_write
+from .._core.files import atomic_write, canonical_json
 from .._core.threads import lazy
 from .checking import record
-from .datasets import ImageSplits, OverlapError, Splits
+from .datasets import ImageSplits, OverlapError, Part, Splits
 from .datasets.description import lines, safe_path
 from .sampling import Positions
 
@@ -36,8 +36,6 @@ TWO_STAGE = "2sfs"
 
 FORMAT, VERSION = "lpplusplus draw", 1
 ROWS = ("support", "validation", "test")
-_WORDS = ("dataset", "shots", "seed", "generator", "validation_policy", "shortage_policy", "validation_source",
-          "test_source", "labels_digest")  # fmt: skip
 
 
 class DrawError(BriefError, ValueError):
@@ -116,7 +114,7 @@ class Draw:
     @lazy
     def sha256(self) -> str:
         """SHA-256 of what `as_dict` holds."""
-        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(canonical_json(self._content()).encode()).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
         """All fields, for JSON; a test split that is taken whole is written as its size."""
@@ -136,15 +134,8 @@ class Draw:
         if saved.get("version") != VERSION:
             raise DrawError(f"this draw has version {saved.get('version')!r}, expected {VERSION}: upgrade lpplusplus.")
         content = {key: value for key, value in saved.items() if key not in ("format", "version", "sha256")}
-        try:
-            draw = record(
-                cls,
-                {**content, "test": _test_positions(content["test"]), "short": content["short"]},
-                "this draw",
-                DrawError,
-            )
-        except (TypeError, KeyError, AttributeError) as error:
-            raise DrawError(f"this draw is damaged ({error}).") from error
+        content |= {"short": content.get("short"), "test": _test_positions(content.get("test"))}
+        draw = record(cls, content, "this draw", DrawError)
         if draw.sha256 != saved.get("sha256"):
             raise DrawError(f"{draw.title}: this draw was changed: its checksum does not match. Export it again.")
         return draw
@@ -166,21 +157,17 @@ class Draw:
                 raise DrawError(f"{self.title}: {name} has position {rows.max()} of {sizes[source]} images.")
 
     def _content(self) -> dict[str, Any]:
-        whole = self.test_source == "test" and np.array_equal(self.test, np.arange(len(self.test)))
-        words = {name: getattr(self, name) for name in _WORDS}
-        return {
-            **words,
-            "support": self.support.tolist(),
-            "validation": self.validation.tolist(),
-            "test": {"all": len(self.test)} if whole else self.test.tolist(),
-            "short": {name: list(classes) for name, classes in self.short.items()},
-        }
+        content = {one.name: getattr(self, one.name) for one in fields(self)}
+        content |= {name: content[name].tolist() for name in ROWS}
+        if self.test_source == "test" and np.array_equal(self.test, np.arange(len(self.test))):
+            content["test"] = {"all": len(self.test)}
+        return content
 
 
 def write_draws(path: str | PathLike[str], draws: "Iterable[Draw]") -> None:
     """Export draws to a JSON file."""
     with atomic_write(path) as file:
-        file.write(json.dumps([one.as_dict() for one in draws], indent=None).encode() + b"\n")
+        file.write(json.dumps([draw.as_dict() for draw in draws]).encode() + b"\n")
 
 
 def read_draws(path: str | PathLike[str]) -> "list[Draw]":
@@ -192,7 +179,7 @@ def read_draws(path: str | PathLike[str]) -> "list[Draw]":
     if not isinstance(saved, list):
         raise DrawError(f"{path} holds no list of draws.")
     try:
-        return [Draw.from_dict(one) for one in saved]
+        return [Draw.from_dict(draw) for draw in saved]
     except (DrawError, OverlapError) as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -252,31 +239,28 @@ def public_draw(data: ImageSplits, root: Path, folder: str, *, shots: int, seed:
     """
     if validation == "paper":
         raise DrawError("the splits of 2SFS have min(S, 4) validation images per class: write validation = 'coop'.")
-    start = root / folder / "split_fewshot" / f"shot_{shots}-seed_{seed}"
-    rows: dict[str, Positions] = {"validation": np.empty(0, np.intp)}
-    sources = {"support": "train"}
-    if validation == "coop":
-        sources["validation"] = "train" if data.val is None else "val"
-    for purpose, source in sources.items():
-        part = data.part(source)
-        place = part.root.relative_to(root).as_posix()
-        positions = {f"{place}/{file}": row for row, file in enumerate(part.files)}
-        name = f"{start}_{'train' if purpose == 'support' else 'val'}.jsonl"
-        rows[purpose] = _rows(Path(name), positions, part.labels)
     labels_train, labels_val, n_test = labels_of(data)
     if n_test is None:
         raise DrawError(f"{data.name} has no test split, which the splits of 2SFS leave to CoOp's file.")
-    counts = np.bincount(labels_train[np.unique(rows["support"])], minlength=len(data.classes))
-    short = tuple(int(k) for k in np.flatnonzero(counts < shots))
+    start = root / folder / "split_fewshot"
+    support = _listed(start / f"shot_{shots}-seed_{seed}_train.jsonl", data.part("train"), root)
+    held, source = np.empty(0, np.intp), "none"
+    if validation == "coop":
+        source = "train" if labels_val is None else "val"
+        held = _listed(start / f"shot_{shots}-seed_{seed}_val.jsonl", data.part(source), root)
+    counts = np.bincount(labels_train[np.unique(support)], minlength=len(data.classes))
+    short = tuple(np.flatnonzero(counts < shots).tolist())
     return Draw(
-        data.name, shots, seed, TWO_STAGE, validation, "repeat", sources.get("validation", "none"), "test",  # type: ignore[arg-type]
-        labels_digest(labels_train, labels_val, n_test), rows["support"], rows["validation"], np.arange(n_test),
+        data.name, shots, seed, TWO_STAGE, validation, "repeat", source, "test",  # type: ignore[arg-type]
+        labels_digest(labels_train, labels_val, n_test), support, held, np.arange(n_test),
         {"support": short} if short else {},
     )  # fmt: skip
 
 
-def _rows(path: Path, positions: dict[str, int], labels: Positions) -> Positions:
+def _listed(path: Path, part: Part, root: Path) -> Positions:
     """Positions of the listed images in their split, class by class."""
+    folder = part.root.relative_to(root).as_posix()
+    positions = {f"{folder}/{file}": row for row, file in enumerate(part.files)}
     rows = []
     for number, line in lines(path):
         where = f"{path}, line {number}"
@@ -287,11 +271,10 @@ def _rows(path: Path, positions: dict[str, int], labels: Positions) -> Positions
             raise DrawError(f"{where}: expected an object with _impath and _label ({error}).") from error
         if image not in positions:
             raise DrawError(f"{where}: {image!r} is not an image of the split that it should be from.")
-        if type(label) is not int or labels[positions[image]] != label:
-            raise DrawError(
-                f"{where}: {image!r} has label {label!r}, but {labels[positions[image]]} in the split file."
-            )
-        rows.append(positions[image])
+        row = positions[image]
+        if type(label) is not int or part.labels[row] != label:
+            raise DrawError(f"{where}: {image!r} has label {label!r}, but {part.labels[row]} in the split file.")
+        rows.append(row)
     if not rows:
         raise DrawError(f"{path} lists no images.")
-    return np.array(sorted(rows, key=lambda row: int(labels[row])), np.intp)
+    return np.array(sorted(rows, key=lambda row: int(part.labels[row])), np.intp)

@@ -95,7 +95,7 @@ class DatasetLoader:
             if shift is not None:
                 parts |= self._embed(shift, {"test": np.arange(len(shift.part("test")))}, opened, 0, tell)[0]
         if not plan.allows_copies(name):
-            shown = {split: part.paths or [f"row {row}" for row in range(len(part))] for split, part in parts.items()}
+            shown = {split: part.paths for split, part in parts.items()}
             with _copies_told():  # Bytes alone would miss an image that was saved again.
                 check_rows({split: part.X for split, part in parts.items()}, data.name, shared=data.shared, shown=shown)
         # Paths and hashes are no longer needed; everything else goes to every worker.

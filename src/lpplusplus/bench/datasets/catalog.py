@@ -106,7 +106,27 @@ class Entry(Description):
 
     def status(self, root: str | PathLike[str]) -> Status:
         """What is on disk and what is missing; fast, since no image is opened."""
-        return status(self, Path(root))
+        root, layout = Path(root), READERS[self.reader]
+        expected = dict(self.counts) | ({"classes": self.classes} if self.classes else {})
+        missing = missing_parts(self, root)
+        state: State = "incomplete"
+        problem, found = "", dict[str, int]()
+        if not (root / self.folder).is_dir():
+            state, problem = "missing", f"{root / self.folder} is not there."
+        elif missing and (layout.read is not None or len(missing) == len(layout.needs(self))):
+            # A data set of features is usable with one of its files.
+            problem = f"{', '.join(missing)} is missing below {root}."
+        else:
+            try:
+                found, problem = _counted(self, root)
+            except SourceError as error:
+                problem = str(error)
+        if not problem:
+            differing = [f"{found.get(what, 0)} {_WORDS[what]} instead of {number}"
+                         for what, number in expected.items() if found.get(what, 0) != number]  # fmt: skip
+            state = "different" if differing else "complete"
+            problem = f"It has {', '.join(differing)}." if differing else ""
+        return Status(state, missing, found, expected, problem, "" if state == "complete" else self.advice)
 
 
 def catalog(*files: str | PathLike[str]) -> dict[str, Entry]:
@@ -185,17 +205,17 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
         raise DatasetError(f"{where}: reader is {reader!r}, expected one of {', '.join(READERS)}.")
     layout = READERS[reader]
     allowed = COMMON | dict(layout.keys)
+    values = {}
     for key, value in table.items():
         if key not in allowed:
             raise DatasetError(f"{where}: there is no key {key!r}; {reader} has {', '.join(allowed)}.")
-        check(value, allowed[key], f"{where}, {key}", DatasetError)
+        values[key] = check(value, allowed[key], f"{where}, {key}", DatasetError)
     has_texts = layout.read is None or "parent" in table
     for key in ("folder", *([] if has_texts else ["templates"]), *layout.required):
         if key not in table:
             raise DatasetError(f"{where}: the key {key!r} is missing.")
-    common = {"title": name, **{key: value for key, value in table.items() if key in COMMON}}
-    options = {key: value for key, value in table.items() if key in layout.keys}
-    entry = Entry(**{**common, "name": name, "templates": tuple(table.get("templates", ())), "options": options})
+    options = {key: values.pop(key) for key in table if key in layout.keys}
+    entry = Entry(**{"title": name, "templates": (), **values, "name": name, "options": options})
     layout.needs(entry)  # Raises for keys that contradict each other.
     return entry
 
@@ -238,38 +258,6 @@ class Status:
     def usable(self) -> bool:
         """Whether the data set can be read."""
         return self.state in ("complete", "different")
-
-
-def status(entry: Description, root: Path) -> Status:
-    """What is on disk of a data set, below the root of all data sets."""
-    folder = root / entry.folder
-    expected = dict(entry.counts) | ({"classes": entry.classes} if entry.classes else {})
-
-    missing = missing_parts(entry, root)
-
-    def found_to_be(state: State, problem: str, found: Mapping[str, int]) -> Status:
-        return Status(state, missing, found, expected, problem, "" if state == "complete" else entry.advice)
-
-    if not folder.is_dir():
-        return found_to_be("missing", f"{folder} is not there.", {})
-    # A data set of features is usable with one of its files.
-    layout = READERS[entry.reader]
-    if missing and (layout.read is not None or len(missing) == len(layout.needs(entry))):
-        return found_to_be("incomplete", f"{', '.join(missing)} is missing below {root}.", {})
-    try:
-        found, problem = _counted(entry, root)
-    except SourceError as error:
-        return found_to_be("incomplete", str(error), {})
-    if problem:
-        return found_to_be("incomplete", problem, found)
-    differing = [
-        f"{found.get(what, 0)} {_WORDS[what]} instead of {number}"
-        for what, number in expected.items()
-        if found.get(what, 0) != number
-    ]
-    if differing:
-        return found_to_be("different", f"It has {', '.join(differing)}.", found)
-    return found_to_be("complete", "", found)
 
 
 def missing_parts(entry: Description, root: Path) -> tuple[str, ...]:

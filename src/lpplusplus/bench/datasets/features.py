@@ -48,9 +48,9 @@ MOST_CLASSES = 1_000_000
 
 BY_SPLIT = {"train": "train", "pool": "train", "val": "val", "test": "test"}
 """Names of the images of a split, if each split is an array of its own."""
-SPLIT_LABELS = tuple(f"{name}_labels" for name in BY_SPLIT)
-LISTS = ("prompts", "classnames", "classes", "split", "labels", *SPLIT_LABELS)
-LABELS = ("labels", "classnames", "classes", "split", *SPLIT_LABELS)
+LABELS = ("labels", "classnames", "classes", "split", *(f"{name}_labels" for name in BY_SPLIT))
+LISTS = ("prompts", *LABELS)
+"""Arrays that a safetensors file may have as lists."""
 ALL = ("images", "embeddings", "text", "prompts", *BY_SPLIT, *LABELS)
 
 
@@ -164,25 +164,19 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
 
 
 def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32] | None, str]:
+    """The text of one prompt, of their average, or of all; and which."""
     if "text" not in arrays and (path.is_dir() or splits_of(path)):
         return None, ""
     text = _numbers(arrays, "text", path)
-    if text.ndim == 2 and "prompts" not in arrays:
+    prompts = _strings(arrays["prompts"], "prompts", path) if "prompts" in arrays else None
+    if text.ndim == 2 and prompts is None:
         if prompt is not None:
             raise DatasetError(f"{path} does not say which prompts its text is of, so {prompt!r} cannot be chosen.")
         return text, ""
     text = text[None] if text.ndim == 2 else text
-    prompts = _strings(arrays["prompts"], "prompts", path) if "prompts" in arrays else None
     if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
         known = "" if prompts is None else f" for {len(prompts)} prompts"
         raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
-    return _chosen(text, prompts, prompt, path)
-
-
-def _chosen(
-    text: NDArray[np.float32], prompts: list[str] | None, prompt: str | None, path: Path
-) -> tuple[NDArray[np.float32], str]:
-    """The text of one prompt, of their average, or of all."""
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
     if prompt == EVERY:
@@ -263,50 +257,36 @@ def splits_of(path: Path) -> dict[str, Path]:
 
 def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The arrays `names` of a feature file; text is from `text.npz`, else made by the encoder of the images."""
-    found = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
-    _check_one_encoder(found, path)
-    text = path / TEXT
-    wanted = [name for name in ("text", "prompts", "classnames") if name in names]
-    arrays = load_arrays(text, wanted) if path.is_dir() and text.is_file() else {}
-    first = next(iter(found.values()))
-    classes = tuple(dict.fromkeys(name for part in found.values() for name in part.classes))
-    if "classnames" not in arrays:
-        arrays["classnames"] = np.array(classes)
-    arrays["labels"] = _parquet_labels(found)
-    if "" not in found:
-        arrays["split"] = np.repeat(list(found), [len(part) for part in found.values()])
+    parts = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
+    first = next(iter(parts.values()))
+    origins = {part.origin.key for part in parts.values() if part.origin is not None}
+    if len(origins) > 1 or any(part.X.shape[1:] != first.X.shape[1:] for part in parts.values()):
+        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
+    shown = {label: name for part in parts.values() for label, name in zip(part.classes, part.names, strict=True)}
+    arrays = {"classnames": np.array([*shown])} | _text_file(path, names)
+    arrays["labels"] = np.concatenate([np.asarray(part.labels, np.str_) for part in parts.values()])
+    if "" not in parts:
+        arrays["split"] = np.repeat([*parts], [len(part) for part in parts.values()])
     if "images" in names:
-        arrays["images"] = np.concatenate([part.rows for part in found.values()])
+        arrays["images"] = np.concatenate([part.rows for part in parts.values()])
         if "text" not in arrays and first.origin is not None:
-            arrays["text"] = _parquet_text(replace(first, classes=classes, names=_parquet_names(found, classes)), path)
+            arrays["text"] = _made_text(replace(first, classes=(*shown,), names=(*shown.values(),)), path)
     return arrays
 
 
-def _check_one_encoder(found: dict[str, Embeddings], path: Path) -> None:
-    origins = {part.origin.key for part in found.values() if part.origin is not None}
-    widths = {part.X.shape[1:] for part in found.values()}
-    if len(origins) > 1 or len(widths) > 1:
-        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
+def _text_file(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """The arrays of the text that lies beside embeddings, if it is there."""
+    wanted = [name for name in ("text", "prompts", "classnames") if name in names]
+    return load_arrays(folder / TEXT, wanted) if (folder / TEXT).is_file() else {}
 
 
-def _parquet_labels(found: dict[str, Embeddings]) -> NDArray[Any]:
-    return np.array([label for part in found.values() if part.labels is not None for label in part.labels.tolist()])
-
-
-def _parquet_names(found: dict[str, Embeddings], classes: tuple[str, ...]) -> tuple[str, ...]:
-    names = {label: name for part in found.values() for label, name in zip(part.classes, part.names, strict=True)}
-    return tuple(names[label] for label in classes)
-
-
-def _parquet_text(found: Embeddings, path: Path) -> NDArray[Any]:
+def _made_text(found: Embeddings, path: Path) -> Any:
     assert found.origin is not None
     spec = found.origin.spec
     try:
-        text = class_text(found, lambda: open_encoder(spec, named_by=str(path)), (DEFAULT_TEMPLATE,))
+        return class_text(found, lambda: open_encoder(spec, named_by=str(path)), (DEFAULT_TEMPLATE,))
     except EncoderError as error:
         raise DatasetError(f"{error} Or put the class names' embeddings into {path / TEXT}.") from error
-    assert text is not None
-    return text
 
 
 def load_folder(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
@@ -315,9 +295,8 @@ def load_folder(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]
     if not {"train", "test"} <= set(parts):
         raise DatasetError(f"{folder} must have features_train.pt, targets_train.pt, and the same for test.")
     labels = [_tensor(folder / f"targets_{part}.pt", 1, "iu") for part in parts]
-    wanted = [name for name in ("text", "prompts", "classnames") if name in names]
-    arrays = load_arrays(folder / TEXT, wanted, lists=()) if (folder / TEXT).is_file() else {}
-    arrays |= {"labels": np.concatenate(labels), "split": np.repeat(parts, [len(array) for array in labels])}
+    split = np.repeat(parts, [len(array) for array in labels])
+    arrays = _text_file(folder, names) | {"labels": np.concatenate(labels), "split": split}
     if "images" in names:
         images = [_tensor(folder / f"features_{part}.pt", 2, "f") for part in parts]
         if len({array.shape[1] for array in images}) > 1 or list(map(len, images)) != list(map(len, labels)):

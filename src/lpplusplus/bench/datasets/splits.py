@@ -173,9 +173,7 @@ def check_rows(
     """
     # Digests, since rows may be large: rows for PLOT have all places of an image.
     keys = {part: [sha256(row).digest() for row in np.ascontiguousarray(array)] for part, array in rows.items()}
-    if shown is None:
-        shown = {part: [f"row {position}" for position in range(len(array))] for part, array in rows.items()}
-    _refuse_common(keys, shown, name, shared)
+    _refuse_common(keys, shown or {}, name, shared)
 
 
 def _real_paths(part: Part) -> list[str]:
@@ -214,16 +212,20 @@ def _refuse_common(
     keys: Mapping[str, Sequence[Hashable]], shown: Mapping[str, Sequence[str]], name: str, shared: str | None
 ) -> None:
     """In one pass over all rows: each is compared with the first that has its key."""
+
+    def called(part: str, row: int) -> str:
+        return shown[part][row] if shown.get(part) else f"row {row}"
+
     first: dict[Hashable, tuple[str, int]] = {}
     pairs: dict[tuple[str, str], list[str]] = {}
     for part, known in keys.items():
         for position, key in enumerate(known):
             before, at = first.setdefault(key, (part, position))
             if before != part:
-                told = f"{shown[before][at]} of {before} = {shown[part][position]} of {part}"
+                told = f"{called(before, at)} of {before} = {called(part, position)} of {part}"
                 pairs.setdefault((before, part), []).append(told)
             elif at != position and part == shared:
-                pairs.setdefault((part, part), []).append(f"{shown[part][at]} and {shown[part][position]}")
+                pairs.setdefault((part, part), []).append(f"{called(part, at)} and {called(part, position)}")
     said = []
     for (one, other), found in pairs.items():
         listed = "; ".join(found[:MOST_TOLD]) + (f"; and {len(found) - MOST_TOLD} more" * (len(found) > MOST_TOLD))
