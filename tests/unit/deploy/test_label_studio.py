@@ -226,7 +226,7 @@ def test_an_elongated_photo_stops_neither_suggestions_nor_learning(tmp_path):
     class Strict(ToyEncoder):
         def prepare(self, image, rng=None):
             if max(image.size) > 1000 * min(image.size):
-                raise ElongatedError("an image is too elongated. Crop it.")
+                raise ElongatedError("<image>", "an image is too elongated. Crop it.")
             return super().prepare(image, rng)
 
     thin = encoded(toy_image(0).resize((1, 2000)), "PNG")

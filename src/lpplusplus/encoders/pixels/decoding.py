@@ -198,8 +198,7 @@ def _refuse_raw(path: str | PathLike[str]) -> None:
 def convert(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
     """Upright RGB image from a Pillow image; `path` is for messages. For threads: see `quiet_pillow`."""
     with _loading:  # A user may list one lazily opened image twice, and two threads would then read its file at once.
-        _load(image, limits, path)
-    return _upright_rgb(image, limits, path)
+        return _upright_rgb(image, limits, path)
 
 
 def _check_pixels(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> None:
@@ -210,16 +209,12 @@ def _check_pixels(image: Image.Image, limits: Limits, path: str | PathLike[str])
         raise ImageError(path, f"has no pixels ({width} × {height}).")
 
 
-def _load(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> None:
+def _upright_rgb(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
     _check_pixels(image, limits, path)
     try:
         image.load()
     except Exception as error:  # As in `decode`: zlib.error, struct.error, SyntaxError, EOFError, MemoryError, …
         raise ImageError(path, f"is truncated or damaged ({_brief(error)}).") from error
-
-
-def _upright_rgb(image: Image.Image, limits: Limits, path: str | PathLike[str]) -> Image.Image:
-    _load(image, limits, path)
     orientation = _orientation(image) if isinstance(image, ImageFile.ImageFile) else None
     try:
         rgb = _rgb(image, path)

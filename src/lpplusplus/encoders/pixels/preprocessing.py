@@ -32,9 +32,6 @@ ELONGATION_LIMIT = 1000
 class ElongatedError(ImageError):
     """An image whose sides differ by more than `ELONGATION_LIMIT`."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__("<image>", reason)
-
 
 @dataclass(frozen=True)
 class Preprocessing:
@@ -71,7 +68,7 @@ class Preprocessing:
             raise ValueError(f"interpolation must be one of {', '.join(FILTERS)}, not {self.interpolation!r}.")
         if self.resize not in RESIZES:
             raise ValueError(f"resize must be one of {', '.join(RESIZES)}, not {self.resize!r}.")
-        if len(self.mean) != 3 or len(self.std) != 3 or not all(value > 0 for value in self.std):
+        if not len(self.mean) == len(self.std) == 3 or not all(value > 0 for value in self.std):
             raise ValueError(f"mean and std must be three numbers each, std positive: got {self.mean} and {self.std}.")
 
     def describe(self) -> str:
@@ -87,8 +84,9 @@ class Preprocessing:
         short, long = min(image.size), max(image.size)
         if long > ELONGATION_LIMIT * short:
             raise ElongatedError(
+                "<image>",
                 f"an image of {width}×{height} pixels is too elongated: its sides may differ by a factor of "
-                f"{ELONGATION_LIMIT} at most. Crop it."
+                f"{ELONGATION_LIMIT} at most. Crop it.",
             )
         if short != self.size:
             scaled = self.size * long // short
@@ -168,7 +166,7 @@ def from_open_clip(config: Mapping[str, Any]) -> Preprocessing:
         raise ValueError(f"colour mode {config['mode']!r} is not supported, only RGB.")
     interpolation = config.get("interpolation") or "bicubic"
     return Preprocessing(
-        size=_square(config.get("size", 224)),
+        size=_side(config.get("size", 224)),
         mean=_three(config.get("mean") or CLIP_MEAN, "mean"),
         std=_three(config.get("std") or CLIP_STD, "std"),
         # What "random" means in training is bicubic afterwards.
@@ -192,7 +190,10 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
     """
     if "resize_mode" in config:
         return from_open_clip(config)  # open_clip's settings under transformers' file name, as JinaCLIP has them.
-    _check_steps(config)
+    if not config.get("do_resize", True) or not config.get("do_rescale", True):
+        raise ValueError("do_resize and do_rescale must be true: without them images are not what CLIP takes.")
+    if abs(config.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
+        raise ValueError(f"rescale_factor must be 1/255, not {config['rescale_factor']}.")
     resample = config.get("resample", 3)
     if resample not in PILLOW_FILTERS:
         raise ValueError(f"resample must be 2 (bilinear) or 3 (bicubic), not {resample!r}.")
@@ -202,28 +203,21 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
         size = size["shortest_edge"]
         if not crops:
             raise ValueError("size has shortest_edge, but do_center_crop is false: the input would not be square.")
-    side = _square(size)
-    if crops and _square(config.get("crop_size", side)) != side:
+    side = _side(size)
+    if crops and _side(config.get("crop_size", side)) != side:
         raise ValueError(f"crop_size {config['crop_size']} differs from size {size}: not supported.")
     normalises = config.get("do_normalize", True)
     return Preprocessing(
         size=side,
-        mean=_three(config.get("image_mean") or CLIP_MEAN, "image_mean") if normalises else (0.0, 0.0, 0.0),
-        std=_three(config.get("image_std") or CLIP_STD, "image_std") if normalises else (1.0, 1.0, 1.0),
+        mean=_three((config.get("image_mean") or CLIP_MEAN) if normalises else 0, "image_mean"),
+        std=_three((config.get("image_std") or CLIP_STD) if normalises else 1, "image_std"),
         interpolation=PILLOW_FILTERS[resample],
         resize="shortest" if crops and not squashes else "squash",
     )
 
 
-def _check_steps(config: Mapping[str, Any]) -> None:
-    """Refuse pixels that are not resized, or not divided by 255."""
-    if not config.get("do_resize", True) or not config.get("do_rescale", True):
-        raise ValueError("do_resize and do_rescale must be true: without them images are not what CLIP takes.")
-    if abs(config.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
-        raise ValueError(f"rescale_factor must be 1/255, not {config['rescale_factor']}.")
-
-
-def _square(size: Any) -> int:
+def _side(size: Any) -> int:
+    """The side of a square, given as a number, as two, or as height and width."""
     if isinstance(size, Mapping):
         size = (size.get("height"), size.get("width"))
     if isinstance(size, list | tuple):
@@ -236,7 +230,7 @@ def _square(size: Any) -> int:
 
 
 def _three(values: Any, name: str) -> tuple[float, float, float]:
-    values = (values,) * 3 if isinstance(values, int | float) else tuple(values)
-    if len(values) != 3:
-        raise ValueError(f"{name} must have three numbers, not {values}.")
+    values = [values] * 3 if isinstance(values, int | float) else values
+    if not isinstance(values, list | tuple) or [isinstance(one, int | float) for one in values] != [True] * 3:
+        raise ValueError(f"{name} must have three numbers, not {values!r}.")
     return float(values[0]), float(values[1]), float(values[2])
