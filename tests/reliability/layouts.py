@@ -27,7 +27,7 @@ from lpplusplus.encoders.pixels.decoding import DEFAULT_LIMITS, ImageError
 from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.errors import SourceError, StoreError
 from lpplusplus.images.parquet import read_parquet, write_parquet
-from lpplusplus.images.sources.zips import from_zip
+from lpplusplus.images.sources.folders import from_zip
 
 from . import mutations
 from .target import Target

@@ -29,8 +29,7 @@ from lpplusplus.images.sources.arrays import read_arrays
 from lpplusplus.images.sources.class_names import read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
 from lpplusplus.images.store import FeatureStore, Shard, StoreError
-from lpplusplus.images.store import index as store_index
-from lpplusplus.images.store.index import STORE, ShardIndex
+from lpplusplus.images.store.feature_store import STORE, ShardIndex, digest_of
 from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embeddings, read_shard, write_shard
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
@@ -183,7 +182,7 @@ def _change_index(content, rng):
 
 def seal_index(whole):
     """An index with the checksum of what is in it."""
-    digest = store_index.digest_of(whole.get("format"), whole.get("version"), whole.get("store"))
+    digest = digest_of(whole.get("format"), whole.get("version"), whole.get("store"))
     return json.dumps(whole | {"digest": digest}).encode()
 
 

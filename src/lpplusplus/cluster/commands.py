@@ -28,6 +28,8 @@ from ..images.errors import SourceError
 from ..images.parquet.addresses import open_place, spelled
 from ..images.parquet.tables import KEY, VERSION, named_classes, text, to_table, write_index
 from ..images.sources import ImageSet
+from ..images.store.feature_store import ShardIndex
+from ..images.store.shards import Receipt
 from .connection import ClusterError, Slots, connected, limit_threads, run_tasks
 from .jobs import RunResult, absolute, run_parts
 from .parts import WorkPart, plan
@@ -86,7 +88,8 @@ def embed_on_ray(
         classes, names = named_classes(found, all(label.isdecimal() for label in found), spelled(source))
     system, folder = open_place(output)
     try:
-        write_index(system, folder, origin, (classes, names), listed.labelled, [part.rows for part in done.parts])
+        receipts = tuple(Receipt(part.rows) for part in done.parts)
+        write_index(system, folder, ShardIndex(origin, classes, names, listed.labelled, receipts))
     except OSError as error:
         raise ClusterError(f"{spelled(output)} cannot be written ({error!s}).") from None
     return replace(done, origin=origin, classes=classes)

@@ -23,7 +23,7 @@ from ..images.parquet.reading import read_file
 from ..images.parquet.tables import EMBEDDING, LABEL, labels_of
 from ..images.sources import ImageSet, open_images
 from ..images.sources.class_names import check_label
-from ..images.sources.folders import EXTENSIONS, ListedTree, from_tree
+from ..images.sources.folders import EXTENSIONS, from_tree, listed_tree
 from ..images.sources.image_set import Item, StoredFile
 from ..images.store import ROWS_PER_SHARD
 from ..images.store.shards import list_digest
@@ -281,7 +281,7 @@ def _images(source: str, labels: bool) -> ImageSet:
     system, path = open_place(source)
     inside = system.get_file_info(need_pyarrow("fs").FileSelector(path, recursive=True))
     files = (PlacedFile(system, info.path, shown_in(source, info.path)) if info.is_file else None for info in inside)
-    tree = ListedTree(Path(path), zip((Path(info.path) for info in inside), files, strict=True))
+    tree = listed_tree(Path(path), zip((Path(info.path) for info in inside), files, strict=True))
     return from_tree(Path(path), tree, labels=labels, allow_empty=False, part=None)
 
 

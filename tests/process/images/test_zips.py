@@ -9,8 +9,8 @@ import pytest
 from commands import complaint, lpp
 from lpplusplus.encoders.pixels.decoding import ImageError, Limits
 from lpplusplus.images import ImageClassifier, embed, open_images
-from lpplusplus.images.sources import SourceError, zips
-from lpplusplus.images.sources.zips import from_zip
+from lpplusplus.images.sources import SourceError, folders
+from lpplusplus.images.sources.folders import from_zip
 from toy_encoder import ToyEncoder
 from toy_images import contents, encoded, make_folder, toy_image
 
@@ -118,12 +118,12 @@ def test_other_ways_of_packing(tmp_path, compression):
 
 def test_bombs(tmp_path, monkeypatch):
     """Refused from the headers, before a byte is unpacked."""
-    monkeypatch.setattr(zips, "FREELY_UNPACKED", 2**20)
+    monkeypatch.setattr(folders, "FREELY_UNPACKED", 2**20)
     members = {f"a/{i}.bmp": bytes(2**20) for i in range(3)} | {"b/1.png": PICTURE}
     path = zipped(tmp_path / "z.zip", members, compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(SourceError, match="but would take 3,147,026 unpacked"):
         from_zip(path)
-    monkeypatch.setattr(zips, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(folders, "MOST_MEMBERS", 3)
     with pytest.raises(SourceError, match="has 4 files, more than 3"):
         from_zip(path)
 

@@ -14,7 +14,7 @@ from lpplusplus.images.sources import arrays, class_names, from_folder, read_arr
 from lpplusplus.images.sources.class_names import read_class_names
 from lpplusplus.images.sources.manifests import from_manifest
 from lpplusplus.images.store import FeatureStore, StoreError, is_store
-from lpplusplus.images.store.index import digest_of
+from lpplusplus.images.store.feature_store import digest_of
 from toy_encoder import ToyEncoder
 from toy_images import make_folder
 

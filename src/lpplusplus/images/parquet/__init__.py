@@ -10,7 +10,7 @@ Columns: `embedding`, a list of V·D float32 numbers of fixed length; `label` (w
 which part of which list this is, so a part can be checked on its own.
 
 Parquet files of other programs are read if they have a column `embedding`; so is the layout of clip-retrieval
-(`clip_retrieval.py`). Nothing is unpickled.
+. Nothing is unpickled.
 """
 
 from .reading import is_parquet, read_parquet

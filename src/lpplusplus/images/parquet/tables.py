@@ -10,25 +10,17 @@ from numpy.typing import NDArray
 
 from ..._core.files import atomic_write, canonical_json
 from ...encoders.class_text import display_name
-from ..embeddings import Embeddings, Origin
+from ..embeddings import Embeddings
 from ..errors import SourceError, StoreError, shown
 from ..sources.class_names import check_length
-from ..store.index import PARQUET, Receipt, ShardIndex
-from ..store.shards import list_digest
+from ..store.feature_store import PARQUET, ShardIndex
+from ..store.shards import Receipt, list_digest
 from .addresses import need_pyarrow, open_place, spelled
 
 NAME = "_index.json"
 """Readers of Parquet data sets ignore names that begin with an underscore."""
 KEY, VERSION = b"lpplusplus", 1
 EMBEDDING, LABEL, PATH, HASH = "embedding", "label", "path", "hash"
-
-
-def read_origin(settings: Any, where: str) -> Origin:
-    """The origin that a file states."""
-    try:
-        return Origin.read(settings)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{where}: its origin cannot be read ({error}).") from error
 
 
 def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
@@ -43,10 +35,7 @@ def to_table(found: Embeddings, about: Mapping[str, Any]) -> Any:
         columns[LABEL] = pa.array([str(label) for label in found.labels.tolist()], pa.string())
     columns[PATH] = pa.array([text(path) for path in found.paths], pa.string())
     if found.hashes is not None:
-        hashes = np.ascontiguousarray(found.hashes, np.uint8)
-        columns[HASH] = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(hashes.shape[1]), len(hashes), [None, pa.py_buffer(hashes)]
-        )
+        columns[HASH] = pa.array([digest.tobytes() for digest in found.hashes], pa.binary(found.hashes.shape[1]))
     head = {"version": VERSION, "origin": found.origin.settings(), **about}
     return pa.table(columns).replace_schema_metadata({KEY: canonical_json(head, compact=True).encode()})
 
@@ -74,12 +63,11 @@ def head_of(schema: Any, where: str) -> dict[str, Any] | None:
         raise StoreError(f"{where}: what it says of itself cannot be read ({shown(str(error))}).") from error
     if version != VERSION:
         raise StoreError(f"{where} has version {shown(version)}; this lpplusplus reads {VERSION}: upgrade it.")
-    found: dict[str, Any] = head
-    return found
+    return dict(head)
 
 
-def width_of(schema: Any, where: str) -> int | None:
-    """Numbers per embedding; None where lists have no fixed length.
+def width_of(file: Any, where: str) -> int:
+    """Numbers per embedding of a Parquet file; 0 without rows.
 
     Raises
     ------
@@ -88,13 +76,17 @@ def width_of(schema: Any, where: str) -> int | None:
     """
     import pyarrow as pa
 
+    schema = file.schema_arrow
     if EMBEDDING not in schema.names:
         raise SourceError(f"{where} has the columns {shown(list(schema.names))}, expected {EMBEDDING!r}.")
     kind = schema.field(EMBEDDING).type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if not lists or not pa.types.is_floating(kind.value_type):
         raise SourceError(f"{where}: {EMBEDDING!r} is {shown(str(kind))}, expected lists of real numbers.")
-    return int(kind.list_size) if pa.types.is_fixed_size_list(kind) else None
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    first = next(file.iter_batches(1, columns=[EMBEDDING]), None)
+    return 0 if first is None else rows_of(first.column(0), None, where, 0).shape[1]
 
 
 def rows_of(column: Any, width: int | None, where: str, first: int) -> NDArray[np.float32]:
@@ -105,15 +97,13 @@ def rows_of(column: Any, width: int | None, where: str, first: int) -> NDArray[n
     values = column.flatten()
     if values.null_count:
         raise SourceError(f"{where}: an embedding has empty places: write NaN-free numbers.")
-    numbers = values.to_numpy(zero_copy_only=False)
-    if width is None:
-        width = len(column[0]) if len(column) else 0
+    width = len(column[0]) if width is None else width
     if not hasattr(column.type, "list_size"):
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != width).any():
             row = first + int((lengths != width).argmax())
             raise SourceError(f"{where}: row {row} has {int(lengths[row - first])} numbers, others have {width}.")
-    return np.asarray(numbers, np.float32).reshape(len(column), width)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float32).reshape(len(column), width)
 
 
 def labels_of(column: Any, where: str) -> tuple[list[str], bool]:
@@ -157,13 +147,14 @@ def write_parquet(embeddings: Embeddings, place: str | PathLike[str], *, rows_pe
     refuse_files(system, folder, spelled(place))
     try:
         system.create_dir(folder, recursive=True)
-        rows = []
+        receipts = []
         for number, first in enumerate(range(0, len(embeddings), rows_per_part)):
             part = embeddings.subset(slice(first, first + rows_per_part))
             labels = None if part.labels is None else part.labels.tolist()
             table = to_table(part, {"part": number, "listed": list_digest(part.paths, labels)})
-            rows.append(write_part(system, folder, number, table))
-        write_index(system, folder, origin, (embeddings.classes, embeddings.names), embeddings.labels is not None, rows)
+            receipts.append(Receipt(write_part(system, folder, number, table)))
+        about = embeddings.classes, embeddings.names, embeddings.labels is not None
+        write_index(system, folder, ShardIndex(origin, *about, tuple(receipts)))
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreError(f"{spelled(place)} cannot be written ({why}).") from None
@@ -199,16 +190,8 @@ def write_part(system: Any, folder: str, number: int, table: Any) -> int:
     return int(table.num_rows)
 
 
-def write_index(
-    system: Any,
-    folder: str,
-    origin: Origin,
-    named: tuple[tuple[str, ...], tuple[str, ...]],
-    labelled: bool,
-    rows: Iterable[int],
-) -> None:
-    """Write the index, when all parts are there; `named` are classes and their names."""
-    index = ShardIndex(origin, *named, labelled, tuple(Receipt(count) for count in rows))
+def write_index(system: Any, folder: str, index: ShardIndex) -> None:
+    """Write the index, when all parts are there."""
     _put(system, f"{folder}/{NAME}", index.content(PARQUET))
 
 

@@ -88,11 +88,11 @@ def load_arrays(path: Path, names: Sequence[str], *, lists: Sequence[str] = ()) 
 
 
 def _npz(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    with open_regular(path) as file:
-        if file.read(6) == b"\x93NUMPY":
-            raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
     try:
-        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        with open_regular(path) as file:
+            if file.read(6) == b"\x93NUMPY":
+                raise SourceError(f"{path} holds a single array, expected named arrays as np.savez writes them.")
+            archive = zipfile.ZipFile(file)
             members = {name.removesuffix(".npy"): archive.getinfo(name) for name in archive.namelist()}
             found = {name: _member(archive, members[name], path) for name in names if name in members}
             return found or dict.fromkeys(members, np.empty(0))

@@ -1,22 +1,31 @@
-"""A folder of images: one sub-folder per class, or images without labels. Also for other trees, such as zip files."""
+"""A folder of images: one sub-folder per class, or images without labels; also other trees, such as a zip file.
+
+A zip file is read in memory. Nothing is unpacked to disk, so no name in it decides where anything goes.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterable
+import weakref
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
 
+from ..._core.files import open_regular
 from ...encoders.pixels import RAW_ADVICE, RAW_SUFFIXES
-from ..errors import SourceError
+from ..errors import SourceError, shown
+from .arrays import FREELY_UNPACKED, MOST_PACKED
 from .class_names import listed
-from .image_set import ImageSet, Item, labelled
+from .image_set import ImageSet, Item, StoredFile, labelled
 from .manifests import MANIFESTS
 
 if TYPE_CHECKING:
-    from ...encoders.pixels.decoding import ImageError
+    from ...encoders.pixels.decoding import ImageError, Limits
 
 _EXTRA = {".heic": "HEIF", ".heif": "HEIF", ".hif": "HEIF", ".avif": "AVIF"}
 """Endings of images that need the extra `heif`."""
@@ -26,6 +35,9 @@ EXTENSIONS = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", *_EXTRA)
 )
 """Endings of image names, in upper or lower case. `pixels.decoding` finds out whether they really are images."""
+UNREADABLE, RAW, ARCHIVE, LIST = "HEIC or AVIF image", "RAW photo", "zip file", "list"
+_LEFT_OUT = {UNREADABLE: EXTENSIONS, RAW: RAW_SUFFIXES, ARCHIVE: (".zip",), LIST: MANIFESTS}
+"""What is named when it is left out: images that cannot be read here, and files that may be meant instead."""
 HIDDEN, UNSORTED = ".lpp", "unsorted"
 """A folder that contains the first is a project of `lpp app`; there, photos without a class are in the second."""
 PartName = Literal["train", "val", "test"]
@@ -35,6 +47,11 @@ _PARTS: dict[str, PartName] = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 """Names of folders that have the classes once for each use, such as training."""
+MOST_MEMBERS = 200_000
+DEEPEST = 32
+"""Largest depth of folders in folders of a zip file."""
+_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Compression methods whose decoders stop at a given size."""
 
 
 def from_folder(
@@ -80,7 +97,7 @@ def from_tree(
 
 def _class_root(root: Path, tree: Tree, part: PartName | None, wrapped: bool) -> Path:
     """The folder that has the class folders: `root`, its only folder, or the one for this use."""
-    top = tree.again()
+    top = Tree(tree.inside)
     folders = top.read(root)
     parts = {_PARTS[name]: folder for folder in folders if (name := folder.name.lower()) in _PARTS}
     alone, split = len(folders) == 1, "train" in parts and len(parts) == len(folders)
@@ -107,7 +124,7 @@ def _for_this_use(root: Path, parts: dict[PartName, Path], part: PartName | None
 
 
 def _only_folders(tree: Tree, folder: Path) -> bool:
-    below = tree.again()
+    below = Tree(tree.inside)
     return bool(below.read(folder)) and not below.files
 
 
@@ -119,10 +136,11 @@ def _by_class(root: Path, below: Tree, allow_empty: bool) -> ImageSet:
     if below.files:
         beside = "beside class folders" if folders else "without class folders"
         name = os.path.basename(str(below.files[0]))
-        lists = f" Or name the list that says what they show: {below.lists[0]}." if below.lists else ""
+        lists = below.left_out[LIST]
+        other = f" Or name the list that says what they show: {lists[0]}." if lists else ""
         raise SourceError(
             f"{root} has images directly in it, {beside} (such as {name!r}): "
-            f"put each into the folder of its class, {root / '<class>' / name}.{lists}"
+            f"put each into the folder of its class, {root / '<class>' / name}.{other}"
         )
     if below.problems:
         raise SourceError(str(below.problems[0]))
@@ -150,25 +168,22 @@ def _by_class(root: Path, below: Tree, allow_empty: bool) -> ImageSet:
 
 
 class Tree:
-    """What is in some folders: images in order, the number of other files, and what went wrong."""
+    """What is in some folders: images in order, the number of other files, and what went wrong.
 
-    def __init__(self) -> None:
+    Of this machine; or those of which `inside` has each file by its name, and folders with None, as an archive does.
+    """
+
+    def __init__(self, inside: dict[Path, dict[str, Item | None]] | None = None) -> None:
+        self.inside = inside
         self.files: list[Item] = []
         self.ignored = 0
-        self.extra: list[Path] = []
-        """HEIC and AVIF images that cannot be read here."""
-        self.raw: list[Path] = []
-        self.archives: list[Path] = []
-        self.lists: list[Path] = []
-        """Files that may be manifests."""
+        self.left_out: dict[str, list[Path]] = {kind: [] for kind in _LEFT_OUT}
         self.problems: list[ImageError] = []
-
-    def again(self) -> Tree:
-        """The same tree, nothing read yet."""
-        return Tree()
 
     def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
         """Name, whether it is a folder, and the file, of all that is in a folder."""
+        if self.inside is not None:
+            return [(name, item is None, item or folder / name) for name, item in self.inside[folder].items()]
         with os.scandir(folder) as scan:
             found = [(entry.name, _is_folder(entry), folder / entry.name) for entry in scan]
         links = [
@@ -208,43 +223,29 @@ class Tree:
                 self.files.append(item)
             else:
                 self.ignored += 1
-                if not hidden:
-                    self._note(path, suffix)
+                for kind, suffixes in _LEFT_OUT.items():
+                    if suffix in suffixes and not hidden:
+                        self.left_out[kind].append(path)
         return folders
 
     def hint(self) -> str:
         """A sentence about images that are left out, if there are any."""
-        install = ""
-        if self.extra:
+        remedies = {RAW: RAW_ADVICE, ARCHIVE: "Unzip them, or name one as the source."}
+        if self.left_out[UNREADABLE]:
             from ...encoders.pixels.decoding import HOW_TO_READ_MORE
 
-            install = HOW_TO_READ_MORE
-        told = (
-            (self.extra, "HEIC or AVIF image", install),
-            (self.raw, "RAW photo", RAW_ADVICE),
-            (self.archives, "zip file", "Unzip them, or name one as the source."),
-        )
+            remedies = {UNREADABLE: HOW_TO_READ_MORE, **remedies}
         return "".join(
-            f" {len(left)} {what}{' is' if len(left) == 1 else 's are'} left out, {left[0]} first. {how}"
-            for left, what, how in told
-            if left
+            f" {len(left)} {kind}{' is' if len(left) == 1 else 's are'} left out, {left[0]} first. {remedy}"
+            for kind, remedy in remedies.items()
+            if (left := self.left_out[kind])
         )
 
     def warn(self, root: Path) -> None:
         """Warn about images that are left out."""
-        if self.extra or self.raw or self.archives:
-            warnings.warn(f"{root}:{self.hint()}", stacklevel=5)
-
-    def _note(self, path: Path, suffix: str) -> None:
-        kinds = (
-            (EXTENSIONS, self.extra),
-            (RAW_SUFFIXES, self.raw),
-            ((".zip",), self.archives),
-            (MANIFESTS, self.lists),
-        )
-        for suffixes, found in kinds:
-            if suffix in suffixes:
-                found.append(path)
+        hint = self.hint()
+        if hint:
+            warnings.warn(f"{root}:{hint}", stacklevel=5)
 
     def _problem(self, folder: Path, what: str) -> None:
         from ...encoders.pixels.decoding import ImageError  # Needs Pillow, which other sources do not.
@@ -252,7 +253,7 @@ class Tree:
         self.problems.append(ImageError(folder, what))
 
 
-class ListedTree(Tree):
+def listed_tree(root: Path, listing: Iterable[tuple[Path, Item | None]]) -> Tree:
     """Folders that were listed at once, such as those of an archive.
 
     Parameters
@@ -262,32 +263,21 @@ class ListedTree(Tree):
     listing
         Each file below it by its path, and folders with None; folders above a file need not be listed.
     """
+    inside: dict[Path, dict[str, Item | None]] = {root: {}}
 
-    def __init__(self, root: Path, listing: Iterable[tuple[Path, Item | None]] = ()) -> None:
-        super().__init__()
-        self._inside: dict[Path, dict[str, Item | None]] = {root: {}}
-        for path, item in listing:
-            self._add(path, item)
-
-    def _add(self, path: Path, item: Item | None) -> None:
-        if path.parent not in self._inside:
-            self._add(path.parent, None)
-        beside = self._inside[path.parent]
+    def add(path: Path, item: Item | None) -> None:
+        if path.parent not in inside:
+            add(path.parent, None)
+        beside = inside[path.parent]
         if item is None:
             beside[path.name] = None
-            self._inside.setdefault(path, {})
+            inside.setdefault(path, {})
         elif beside.get(path.name, item) is not None:  # Of two, the last, as when unpacking; never instead of a folder.
             beside[path.name] = item
 
-    def again(self) -> Tree:
-        tree = ListedTree(Path())
-        tree._inside = self._inside
-        return tree
-
-    def entries(self, folder: Path) -> Iterable[tuple[str, bool, Item]]:
-        return [
-            (name, item is None, folder / name if item is None else item) for name, item in self._inside[folder].items()
-        ]
+    for path, item in listing:
+        add(path, item)
+    return Tree(inside)
 
 
 def readable(suffix: str) -> bool:
@@ -305,3 +295,88 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # A link that leads to itself: a bad image if it is named like one.
         return False
+
+
+@dataclass(frozen=True, eq=False)
+class ZippedFile(StoredFile):
+    """A file in an archive."""
+
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+    path: PurePath
+    """`photos.zip/cat/1.jpg`."""
+
+    def read_bytes(self, limits: Limits) -> bytes:
+        """Its content, or an `ImageError`. For threads: an archive is read by one at a time."""
+        from ...encoders.pixels.decoding import ImageError
+
+        self.check_size(self.info.file_size, limits)
+        try:
+            with self.archive.open(self.info) as file:
+                return file.read(self.info.file_size + 1)
+        except Exception as error:  # zipfile and zlib raise anything on malformed content.
+            raise ImageError(self.path, f"is damaged in the archive ({shown(str(error))}).") from error
+
+
+def from_zip(
+    path: str | PathLike[str], *, labels: bool = True, allow_empty: bool = False, part: PartName | None = None
+) -> ImageSet:
+    """Images in a zip file, as `from_folder` reads them from a folder; a single folder around everything is skipped.
+
+    Refused as a whole: encrypted archives, names that lead out of the archive, more than `MOST_MEMBERS` files, and
+    contents that are many times larger than the archive. Zip files inside are not opened.
+    """
+    path = Path(path)
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
+    try:
+        archive = zipfile.ZipFile(file)
+        weakref.finalize(archive, file.close)
+        members = archive.infolist()
+    except Exception as error:  # zipfile raises anything on malformed content.
+        file.close()
+        raise SourceError(f"{path} is damaged, or no zip file ({shown(str(error))}): make it again.") from error
+    _check(path, members)
+    tree = listed_tree(path, _listing(path, archive, members))
+    return from_tree(path, tree, labels=labels, allow_empty=allow_empty, part=part, wrapped=True)
+
+
+def _check(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse what cannot be an archive of photos, before anything is unpacked."""
+    if len(members) > MOST_MEMBERS:
+        raise SourceError(f"{path} has {len(members):,} files, more than {MOST_MEMBERS:,}: unzip it, name the folder.")
+    total, packed = sum(member.file_size for member in members), path.stat().st_size
+    if total > max(FREELY_UNPACKED, MOST_PACKED * packed):
+        raise SourceError(
+            f"{path} has {packed:,} bytes, but would take {total:,} unpacked: that is no archive of photos. If it is, "
+            f"unzip it and name the folder."
+        )
+    for member in members:
+        parts = _parts(member)
+        if ".." in parts or re.match(r"[/\\]|[A-Za-z]:", member.filename):
+            raise SourceError(f"{path} has the name {shown(member.filename)}, which leads out of it: make it again.")
+        if len(parts) > DEEPEST:
+            raise SourceError(f"{path} has more than {DEEPEST} folders in folders, at {shown(member.filename)}.")
+        if member.flag_bits & 1:
+            raise SourceError(f"{path} is encrypted ({shown(member.filename)}): unzip it, and name the folder.")
+        if member.compress_type not in _KINDS:
+            raise SourceError(
+                f"{path} is packed in a way that is not read here ({shown(member.filename)}): make it with plain zip."
+            )
+
+
+def _parts(member: zipfile.ZipInfo) -> list[str]:
+    """Names of folders and file; some programs write "\\" between them."""
+    return [part for part in member.filename.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+def _listing(
+    path: Path, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]
+) -> Iterator[tuple[Path, Item | None]]:
+    for member in members:
+        parts = _parts(member)
+        if parts and "__MACOSX" not in (parts[0], parts[-1]):  # What macOS adds: icons that end in .jpg.
+            place = path.joinpath(*parts)
+            yield place, None if member.is_dir() else ZippedFile(archive, member, place)

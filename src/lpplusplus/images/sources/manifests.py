@@ -40,30 +40,32 @@ def from_manifest(path: str | PathLike[str], *, labels: bool = True) -> ImageSet
     items: list[Item] = []
     found: list[str] = []
     told: dict[Path, tuple[str, int]] = {}
-    for line, place, label in _rows(path, labels):
+    needed = ("path", "label") if labels else ("path",)
+    for line, row in _rows(path, needed):
         where = f"{path}, line {line}"
+        place, *label = (_text(row, name, where) for name in needed)
         item = path.parent / place
         _check_file(item, where)
         items.append(item)
+        found += label
         if labels:
-            check_label(label, where)
-            before, at = told.setdefault(item, (label, line))
-            if before != label:
+            check_label(label[0], where)
+            before, at = told.setdefault(item, (label[0], line))
+            if before != label[0]:
                 raise SourceError(
-                    f"{where}: {shown(place)} is {shown(label)} here but {shown(before)} in line {at}: keep one."
+                    f"{where}: {shown(place)} is {shown(label[0])} here but {shown(before)} in line {at}: keep one."
                 )
-            found.append(label)
     if not items:
         raise SourceError(f"{path} lists no images.")
     return labelled(items, found, str(path)) if labels else ImageSet(items, source=str(path))
 
 
-def _rows(path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
-    """Line number, path and label of each entry; without labels the path stands for the label."""
+def _rows(path: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and content of each entry."""
     read = _csv_rows if path.suffix.lower() == ".csv" else _jsonl_rows
     try:
         with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
-            yield from read(_lines(file, path), path, labels)
+            yield from read(_lines(file, path), path, needed)
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror or error}).") from error
     except UnicodeDecodeError as error:
@@ -80,71 +82,57 @@ def _lines(file: TextIO, path: Path) -> Iterator[str]:
         yield line
 
 
-def _csv_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
+def _csv_rows(lines: Iterator[str], path: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     first = next(lines, "")
     separator = ";" if ";" in first and "," not in first else ","  # As spreadsheets write where 1.5 is written 1,5.
     reader = csv.reader(itertools.chain([first], lines), strict=True, skipinitialspace=True, delimiter=separator)
-    needed = ("path", "label") if labels else ("path",)
-    header: list[str] | None = None
-    while True:
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise SourceError(f"{path}, line {reader.line_num}: not CSV ({error}).") from error
-        if row is None:
-            break
-        if not any(cell.strip() for cell in row):
-            continue
-        where = f"{path}, line {reader.line_num}"
-        if header is None:
-            header = _header(row, needed, where)
-            continue
-        if len(row) != len(header):
-            raise SourceError(
-                f"{where}: {len(row)} cells under {len(header)} columns; quote a cell that has a {separator} in it."
-            )
-        cells = [row[header.index(name)].strip() for name in needed]
-        for name, cell in zip(needed, cells, strict=True):
-            if not cell:
-                raise SourceError(f"{where}: the {name} is empty.")
-        yield reader.line_num, cells[0], cells[-1]
-    if header is None:
+    header: list[str] = []
+    try:
+        for row in reader:
+            where, cells = f"{path}, line {reader.line_num}", [cell.strip() for cell in row]
+            if not any(cells):
+                continue
+            if not header:
+                header = cells
+                if any(header.count(name) != 1 for name in needed):
+                    columns = " and ".join(f"a column {name}" for name in needed)
+                    raise SourceError(f"{where}: expected a header with {columns}, found {shown(header)}.")
+            elif len(cells) != len(header):
+                raise SourceError(
+                    f"{where}: {len(cells)} cells under {len(header)} columns; quote a cell that has a {separator} in "
+                    f"it."
+                )
+            else:
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise SourceError(f"{path}, line {reader.line_num}: not CSV ({error}).") from error
+    if not header:
         raise SourceError(f"{path} is empty: expected a header with {' and '.join(needed)}.")
 
 
-def _header(row: list[str], needed: tuple[str, ...], where: str) -> list[str]:
-    header = [cell.strip() for cell in row]
-    if any(header.count(name) != 1 for name in needed):
-        columns = " and ".join(f"a column {name}" for name in needed)
-        raise SourceError(f"{where}: expected a header with {columns}, found {shown(header)}.")
-    return header
-
-
-def _jsonl_rows(lines: Iterator[str], path: Path, labels: bool) -> Iterator[tuple[int, str, str]]:
+def _jsonl_rows(lines: Iterator[str], path: Path, _: object) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        where = f"{path}, line {number}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise SourceError(f"{where}: not JSON ({error}).") from error
+            raise SourceError(f"{path}, line {number}: not JSON ({error}).") from error
         if not isinstance(row, dict):
-            raise SourceError(f"{where}: expected an object with path and label, found a {type(row).__name__}.")
-        cells = [_text(row, name, where) for name in (("path", "label") if labels else ("path",))]
-        yield number, cells[0], cells[-1]
+            raise SourceError(
+                f"{path}, line {number}: expected an object with path and label, found a {type(row).__name__}."
+            )
+        yield number, row
 
 
 def _text(row: dict[str, Any], name: str, where: str) -> str:
     value = row.get(name)
-    if name == "label" and isinstance(value, int) and not isinstance(value, bool):
+    if name == "label" and type(value) is int:
         value = str(value)
-    if value is None or value == "":
-        raise SourceError(f"{where}: the {name} is missing or empty.")
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise SourceError(f"{where}: the {name} must be a string, not {shown(value)}.")
-    if not value.strip():
-        raise SourceError(f"{where}: the {name} is empty.")
+    if not value or not value.strip():
+        raise SourceError(f"{where}: the {name} is {'missing or ' if value is None else ''}empty.")
     return value.strip()
 
 

@@ -1,24 +1,126 @@
-"""A complete feature store, for reading."""
+"""A complete feature store, for reading, and its index. A data set of Parquet files has the same, spelled otherwise."""
 
+import hashlib
+import json
 import math
 import os
-import zlib
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._core.files import open_regular
-from ..embeddings import Embeddings, share_of
-from ..errors import DamagedShardError, StoreError
-from .index import LARGEST, STORE, ShardIndex, parsed, read_index
-from .shards import Shard, map_embeddings, parse_shard, read_content, read_shard, shard_name
+from ..._core.files import canonical_json, open_regular
+from ..embeddings import Embeddings, Origin, share_of
+from ..errors import DamagedShardError, ForeignStoreError, StoreError, shown
+from .shards import Receipt, Shard, map_embeddings, parse_shard, read_shard, shard_name
 
+STORE, PARQUET, VERSION = "lpplusplus features", "lpplusplus parquet", 1
+"""What an index says that it is of."""
+LARGEST = 2**26
+"""Bytes of an index: enough for a hundred million images."""
 NAME, NEXT = "index.json", "next"
 BEFORE = "index.before.json"
 """What version 0.1 called the index of a store while it changed it."""
+
+
+@dataclass(frozen=True)
+class ShardIndex:
+    """Origin, classes with their display names in order (empty without labels), and a receipt for each file.
+
+    It is written last.
+    """
+
+    origin: Origin
+    classes: tuple[str, ...]
+    names: tuple[str, ...]
+    labelled: bool
+    shards: tuple[Receipt, ...]
+
+    def content(self, kind: str) -> bytes:
+        """The file of an index of that kind."""
+        held = {"classes": list(self.classes), "names": list(self.names), "labelled": self.labelled}
+        origin = self.origin.settings()
+        if kind == PARQUET:
+            whole: dict[str, Any] = {**held, "origin": origin, "rows": [receipt.rows for receipt in self.shards]}
+        else:
+            store = {**held, "settings": origin, "shards": [receipt._asdict() for receipt in self.shards]}
+            whole = {"digest": digest_of(kind, VERSION, store), "store": store}
+        whole |= {"format": kind, "version": VERSION}
+        return json.dumps(whole, sort_keys=True, indent=1, allow_nan=False).encode() + b"\n"
+
+
+def read_index(content: bytes, kind: str, where: str) -> ShardIndex:
+    """Read an index with every type checked: its checksum guards against accidents, not against strangers.
+
+    Raises
+    ------
+    StoreError
+        It is damaged; `ForeignStoreError` if it is of a newer format.
+    """
+    try:
+        whole = parsed(content)
+        said, version = whole["format"], whole["version"]
+        held = whole["store"] if kind == STORE else whole
+        # Every version forms the digest this way; if it is right, another format is not damage.
+        if kind == STORE and whole["digest"] != digest_of(said, version, held):
+            raise ValueError("its content does not match its checksum")
+        if (said, version) != (kind, VERSION):
+            raise ForeignStoreError(
+                f"{where} has format {shown(said)}, version {shown(version)}; this lpplusplus reads version {VERSION}: "
+                f"upgrade it."
+            )
+        if kind == PARQUET:
+            held = held | {"settings": held["origin"], "shards": [{"rows": rows} for rows in held["rows"]]}
+        return _index(held)
+    except StoreError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        what = textwrap.shorten(str(error), 200, placeholder=" …")
+        raise StoreError(f"{where} is damaged ({what}): embed again to rebuild it.") from error
+
+
+def _index(held: dict[str, Any]) -> ShardIndex:
+    shards = tuple(Receipt(**entry) for entry in held["shards"])  # Refuses other keys: none decides a file's name.
+    classes, names, labelled = tuple(held["classes"]), tuple(held["names"]), held["labelled"]
+    if len(classes) != len(names) or not all(isinstance(name, str) for name in classes + names):
+        raise ValueError("classes and names do not fit together")
+    if not all(type(digest) is str and all(type(n) is int and n >= 0 for n in sizes) for *sizes, digest in shards):
+        raise ValueError("sizes are not whole numbers")
+    if type(labelled) is not bool:
+        raise ValueError(f"labelled is {shown(labelled)}")
+    return ShardIndex(Origin.read(held["settings"]), classes, names, labelled, shards)
+
+
+def parsed(content: bytes) -> Any:
+    """JSON of a size that an index may have."""
+    if len(content) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST:,} bytes")
+    return json.loads(content)
+
+
+def index_bytes(path: Path) -> bytes:
+    """What is in the file of an index."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return file.read(min(size, LARGEST) + 1)  # Python takes memory for all that is asked for.
+
+
+def is_index(path: Path) -> bool:
+    """Whether a file says of itself that it is the index of a feature store."""
+    try:
+        return bool(parsed(index_bytes(path))["format"] == STORE)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def digest_of(kind: Any, version: Any, store: Any) -> str:
+    """The checksum of what an index says."""
+    return hashlib.sha256(canonical_json([kind, version, store], compact=True).encode()).hexdigest()
 
 
 class FeatureStore:
@@ -124,11 +226,8 @@ class FeatureStore:
         return damaged
 
     def _shard(self, number: int, verify: bool) -> Shard:
-        receipt, path = self._receipts[number], self._file(number)
-        content = read_content(path)
-        if verify and (len(content), zlib.crc32(content)) != (receipt.bytes, receipt.crc32):
-            raise self._damaged(number, "does not match its checksum")
-        shard = parse_shard(content, path)
+        receipt = self._receipts[number]
+        shard = parse_shard(self._file(number), receipt if verify else None)
         fits = shard.embeddings.shape == (receipt.rows, *self.origin.shape) and shard.key == self.origin.key
         if not fits or (shard.labels is not None) != self.labelled:
             raise self._damaged(number, "does not belong to this store")
@@ -144,7 +243,7 @@ class FeatureStore:
 def stored_index(folder: Path) -> ShardIndex:
     """The index of a complete store; StoreError if it is absent, damaged, or of a newer format."""
     try:
-        content = _read(folder / NAME)
+        content = index_bytes(folder / NAME)
     except FileNotFoundError:
         raise StoreError(_absent(folder)) from None
     except OSError as error:
@@ -158,20 +257,6 @@ def is_store(path: str | PathLike[str]) -> bool:
     return any((folder / name).is_file() for name in (BEFORE, shard_name(0), f"{NEXT}/{shard_name(0)}")) or is_index(
         folder / NAME
     )
-
-
-def is_index(path: Path) -> bool:
-    """Whether a file says of itself that it is the index of a feature store."""
-    try:
-        return bool(parsed(_read(path))["format"] == STORE)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _read(path: Path) -> bytes:
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        return file.read(min(size, LARGEST) + 1)  # Python takes memory for all that is asked for.
 
 
 def _absent(folder: Path) -> str:

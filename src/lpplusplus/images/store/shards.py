@@ -6,16 +6,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
 from ..._core.files import atomic_write, canonical_json, open_regular
 from ..errors import DamagedShardError, ForeignStoreError, StoreError, shown
-from .index import Receipt
 
 KEY, VERSION = "lpplusplus.features", 1
 HASH_BYTES = 32
@@ -26,8 +24,15 @@ _UNSEALED = "0" * 64
 
 Every version of the format must do so: then a file of another version is newer if its digest is right, else damaged.
 """
-_MALFORMED = (SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What readers of malformed content raise."""
+
+
+class Receipt(NamedTuple):
+    """What the index keeps of a file; of a Parquet file, the number of rows only."""
+
+    rows: int
+    bytes: int = 0
+    crc32: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,17 +105,24 @@ def read_shard(path: Path) -> tuple[Shard, Receipt]:
     ForeignStoreError
         It is of a newer format.
     """
-    content = read_content(path)
+    content = _content(path)
     seal = str(_head(content, path)[0].get("digest"))
     unsealed = content.replace(seal.encode(errors="replace"), _UNSEALED.encode(), 1)
     if hashlib.sha256(unsealed).hexdigest() != seal:
         raise _damaged(path, "its content does not match its checksum")
-    shard = parse_shard(content, path)
+    shard = _parsed_shard(content, path)
     return shard, Receipt(len(shard.embeddings), len(content), zlib.crc32(content), seal)
 
 
-def read_content(path: Path) -> bytes:
-    """The bytes of a shard."""
+def parse_shard(path: Path, receipt: Receipt | None = None) -> Shard:
+    """Read a whole shard, checked against what the index has of it."""
+    content = _content(path)
+    if receipt and (len(content), zlib.crc32(content)) != (receipt.bytes, receipt.crc32):
+        raise _damaged(path, "it does not match its checksum")
+    return _parsed_shard(content, path)
+
+
+def _content(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
             return file.read()
@@ -119,7 +131,7 @@ def read_content(path: Path) -> bytes:
         raise kind(f"{path} cannot be read ({error.strerror or error}): embed again to rebuild it.") from error
 
 
-def parse_shard(content: bytes, path: Path) -> Shard:
+def _parsed_shard(content: bytes, path: Path) -> Shard:
     """The shard in a file's bytes, if its parts fit together."""
     head, _ = _head(content, path)
     if head.get("version") != VERSION:
@@ -136,7 +148,7 @@ def parse_shard(content: bytes, path: Path) -> Shard:
         if (X.dtype, hashes.dtype, positions.dtype) != (np.float32, np.uint8, np.int32):
             raise ValueError("its arrays hold other kinds of numbers")
         return Shard(head["key"], head["listed"], X, hashes, positions, paths, labels)
-    except _MALFORMED as error:
+    except Exception as error:  # Readers of malformed content raise anything.
         raise _damaged(path, str(error)) from error
 
 
@@ -144,8 +156,7 @@ def map_embeddings(path: Path) -> NDArray[np.float32]:
     """Embeddings of a shard as a read-only memory map; the header is checked, the numbers are not."""
     try:
         with open_regular(path) as file:
-            length = file.read(8)
-            beginning = length + file.read(min(int.from_bytes(length, "little"), LARGEST_HEADER))
+            beginning = file.read(8 + LARGEST_HEADER)
         entry = _head(beginning, path)[1]["embeddings"]
         with safetensors.safe_open(path, framework="numpy") as checked:  # Every size, against that of the file.
             shape = tuple(checked.get_slice("embeddings").get_shape())
@@ -153,21 +164,12 @@ def map_embeddings(path: Path) -> NDArray[np.float32]:
             raise ValueError("it has no embeddings")
         if 0 in shape:
             return np.empty(shape, np.float32)
-        return np.memmap(path, np.float32, "r", len(beginning) + entry["data_offsets"][0], shape)
+        start = 8 + int.from_bytes(beginning[:8], "little") + entry["data_offsets"][0]
+        return np.memmap(path, np.float32, "r", start, shape)
     except StoreError:
         raise
-    except (OSError, *_MALFORMED) as error:
+    except Exception as error:  # Readers of malformed content raise anything.
         raise _damaged(path, str(error)) from error
-
-
-def is_shard(path: Path) -> bool:
-    """Whether a file has the header of a shard, damaged or not."""
-    try:
-        with open_regular(path) as file:
-            _head(file.read(8 + LARGEST_HEADER), path)
-    except (OSError, DamagedShardError):
-        return False
-    return True
 
 
 def _head(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -180,7 +182,7 @@ def _head(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         head = json.loads(entries.pop("__metadata__")[KEY])
         if not isinstance(head, dict):
             raise ValueError("its metadata is of another kind")
-    except _MALFORMED as error:
+    except Exception as error:  # Readers of malformed content raise anything.
         raise _damaged(path, str(error)) from error
     return head, entries
 

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 from ..._core.files import atomic_write
 from ..embeddings import Origin
 from ..errors import DamagedShardError, ForeignStoreError, StoreError
-from .feature_store import BEFORE, NAME, NEXT, FeatureStore, is_index, stored_index
-from .index import STORE, Receipt, ShardIndex
-from .shards import Shard, is_shard, read_shard, shard_name, write_shard
+from .feature_store import BEFORE, NAME, NEXT, STORE, FeatureStore, ShardIndex, is_index, stored_index
+from .shards import Receipt, Shard, read_shard, shard_name, write_shard
 
 ROWS_PER_SHARD = 512
 """Images per shard: some seconds of work for a real encoder, and 2000 files for a million images."""
@@ -29,17 +27,13 @@ _SHARD = re.compile(r"shard-\d{6,}\.safetensors")
 _TEMPORARY = re.compile(r"\.(index\.json|shard-\d{6,}\.safetensors)\..*\.tmp")
 
 
-@dataclass(frozen=True, eq=False)
 class _Stored:
     """A sound shard on disk: all but its embeddings, which are read when needed."""
 
-    path: Path
-    key: str
-    listed: str
-    hashes: NDArray[np.uint8]
-    positions: NDArray[np.int32]
-    receipt: Receipt
-    rows: dict[bytes, int]
+    def __init__(self, path: Path, shard: Shard, receipt: Receipt) -> None:
+        self.path, self.key, self.listed, self.receipt = path, shard.key, shard.listed, receipt
+        self.images = shard.hashes.copy(), shard.positions.copy()  # The embeddings need not stay in memory.
+        self.rows = {digest: row for row, digest in reversed([*enumerate(map(bytes, shard.hashes))])}
 
 
 class StoreWriter:
@@ -68,6 +62,7 @@ class StoreWriter:
         self._fitting: dict[int, list[_Stored]] = {}
         """Shards for each place in the list: the one to be used, then what was there before."""
         self._held: list[_Stored] = []
+        self._same_names = True
         self._embeddings = lru_cache(4)(lambda stored: read_shard(stored.path)[0].embeddings)
 
     def __enter__(self) -> "StoreWriter":
@@ -103,22 +98,15 @@ class StoreWriter:
         if any(stored.key != self.origin.key for stored in self._held):
             raise StoreError(f"{self.path} holds embeddings by another encoder or with other views: {remedy}")
         before = {image for stored in self._held for image in stored.rows}
-        if self._all_fit() and (
-            not before or any(digest(count * part // SAMPLE) in before for part in range(SAMPLE) if count)
-        ):
+        sample = (count * part // SAMPLE for part in range(SAMPLE) if count)
+        if self._same_names and (not before or any(digest(position) in before for position in sample)):
             return
-        wanted, common = min(len(before), count) / 2, set[bytes | None]()
-        for position in range(count):
-            if len(common) >= wanted:
-                return
+        missing, common, position = min(len(before), count) / 2, set[bytes | None](), 0
+        while len(common) < missing:
+            if position == count:
+                raise StoreError(f"{self.path} holds embeddings of other images: {remedy}")
             common |= {digest(position)} & before
-        if len(common) < wanted:
-            raise StoreError(f"{self.path} holds embeddings of other images: {remedy}")
-
-    def _all_fit(self) -> bool:
-        """Whether all shards that are there are of this list of names."""
-        fitting = {id(stored) for shards in self._fitting.values() for stored in shards}
-        return all(id(stored) in fitting for stored in self._held)
+            position += 1
 
     def has(self, number: int, digest: bytes) -> bool:
         """Whether shard `number` can reuse the embedding of an image with this hash. Thread-safe."""
@@ -134,7 +122,7 @@ class StoreWriter:
     def matches(self, number: int, hashes: NDArray[np.uint8], positions: NDArray[np.int32]) -> bool:
         """Whether shard `number` is there already, with just these images; it is then kept."""
         for stored in self._fitting.get(number, ()):
-            if np.array_equal(stored.hashes, hashes) and np.array_equal(stored.positions, positions):
+            if all(np.array_equal(*both) for both in zip(stored.images, (hashes, positions), strict=True)):
                 self._use(number, stored)
                 return True
         return False
@@ -145,7 +133,7 @@ class StoreWriter:
         with self._writing():
             self._next.mkdir(exist_ok=True)
             receipt = write_shard(path, shard)
-        self._use(number, _stored(path, shard, receipt))
+        self._use(number, _Stored(path, shard, receipt))
 
     def finish(self, classes: Sequence[str], names: Sequence[str], labelled: bool) -> None:
         """Move the new shards into place and write the index, when all shards are there."""
@@ -204,9 +192,7 @@ class StoreWriter:
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not a folder: choose a new name for the feature store.")
         names = {entry.name for entry in self.path.iterdir()}
-        shards = [*_named(self.path, _SHARD)]
-        ours = {BEFORE, ".lock"} & names or is_index(self.path / NAME) or (shards and all(map(is_shard, shards)))
-        if names and not ours:
+        if names and not {BEFORE, ".lock"} & names and not is_index(self.path / NAME):
             raise StoreError(f"{self.path} has other files and is not a feature store: choose a new or empty folder.")
         if self._next.is_symlink():
             raise StoreError(f"{self._next} is a link, which no feature store has: remove it.")
@@ -224,6 +210,7 @@ class StoreWriter:
             if number is not None and stored.listed == self.listed[number]:
                 self._fitting.setdefault(number, []).append(stored)
             else:
+                self._same_names = False
                 self._offer([stored])
         earlier = filter(None, map(_sound, _named(self.path / "replaced", re.compile(r"[0-9a-f]{64}\.safetensors"))))
         self._offer([stored for stored in earlier if stored.key == self.origin.key])
@@ -231,15 +218,9 @@ class StoreWriter:
 
 def _sound(path: Path) -> _Stored | None:
     try:
-        return _stored(path, *read_shard(path))
+        return _Stored(path, *read_shard(path))
     except DamagedShardError:
         return None
-
-
-def _stored(path: Path, shard: Shard, receipt: Receipt) -> _Stored:
-    rows = {digest: row for row, digest in reversed([*enumerate(map(bytes, shard.hashes))])}
-    hashes, positions = shard.hashes.copy(), shard.positions.copy()  # The embeddings need not stay in memory.
-    return _Stored(path, shard.key, shard.listed, hashes, positions, receipt, rows)
 
 
 def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
