@@ -44,7 +44,7 @@ class MeanAndName(FewShotClassifier):
 def embeddings(per_class: int, seed: int = 0):
     """Embeddings of drawings, (K, n, D), and of their names, (K, D)."""
     encoder, rng, concepts = open_encoder("drawings"), np.random.default_rng(seed), demo_classes()
-    images = [render(concept.scene(rng), rng, "shifted") for concept in concepts for _ in range(per_class)]
+    images = [render(concept.scene(rng), rng) for concept in concepts for _ in range(per_class)]
     text = encoder.encode_texts([f"a picture of a {concept.name}." for concept in concepts])
     return encoder.encode_images(images).reshape(len(concepts), per_class, -1), text
 

@@ -61,7 +61,7 @@ def train(folder, images=3000, steps=500, batch=64):
     import safetensors.torch
     import torch
 
-    from lpplusplus.images.drawings import render
+    from tools.drawings.plain import render
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
@@ -104,7 +104,7 @@ def photograph(picture, rng):
 
 def photographs(count, rng):
     """Images of the task and their labels, `count` for each colour."""
-    from lpplusplus.images.drawings import render
+    from tools.drawings.plain import render
 
     labels = np.repeat(np.array(COLOURS), count)
     return [photograph(render(scene(rng, str(name)), rng, "plain", SIDE), rng) for name in labels], labels

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from lpplusplus.images.drawings import Scene, render
+from lpplusplus.images.drawings import Scene
 
 from .captions import caption
+from .plain import render
 from .random_scenes import random_scene
 from .towers import CONTEXT
 

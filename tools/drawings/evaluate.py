@@ -20,10 +20,11 @@ from PIL import Image
 from lpplusplus import LPPlusPlus
 from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.images.drawings import Scene, Thing, demo_classes, render
+from lpplusplus.images.drawings import Scene, Thing, demo_classes
 from lpplusplus.images.drawings.scene import COLOURS
 
 from .captions import describe
+from .plain import render
 from .random_scenes import HELD_OUT_PAIRS
 
 TEMPLATE = "a photo of a {}."

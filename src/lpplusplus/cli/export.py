@@ -103,7 +103,7 @@ def push(
             classifier,
             repository,
             private=True if private else None,
-            branch=branch,
+            revision=branch,
             commit_message=message,
             ignore_patterns=None if card else ["README.md"],
         )

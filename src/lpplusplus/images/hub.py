@@ -1,18 +1,18 @@
-"""Classifiers on the Hugging Face hub, through the hub's own mixin. A safetensors file is fetched, never code."""
+"""Classifiers on the Hugging Face hub. A safetensors file is fetched, never code."""
 
 import errno
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import huggingface_hub.utils
-from huggingface_hub import ModelCard, ModelHubMixin, hf_hub_download
+from huggingface_hub import HfApi, ModelCardData, hf_hub_download
 from jinja2 import Environment, FileSystemLoader
 
 from .. import __version__
@@ -40,52 +40,44 @@ _REASONS: tuple[tuple[Any, str], ...] = (
 )  # fmt: skip
 
 
-class HubModel(
-    ModelHubMixin, library_name="lpplusplus", pipeline_tag="image-classification", tags=["few-shot", "lp++"]
-):
-    """A classifier for the hub's mixin: a fitted one to push, or the fetched file.
-
-    The mixin would fill parameters of the constructor from the repository's `config.json`, a stranger's file. They are
-    dropped: only the user decides about encoder and network, in `ImageClassifier.from_pretrained`.
-    """
-
-    def __init__(self, classifier: FewShotClassifier | Path) -> None:
-        self.classifier = classifier
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        assert isinstance(self.classifier, FewShotClassifier)
-        save_directory.joinpath("config.json").write_text(json.dumps({"lpplusplus": __version__}))  # Counts downloads.
-        self.classifier.save(save_directory / FILE, metadata=public(self.classifier.metadata_), support=False)
-
-    def generate_model_card(self, *_: Any, repo_id: str = "me/name", **__: Any) -> ModelCard:
-        """What training found, for people who find the repository."""
-        assert isinstance(self.classifier, FewShotClassifier)
-        data = self._hub_mixin_info.model_card_data
-        return ModelCard(
-            f"---\n{data.to_yaml()}\n---\n\n{model_card(self.classifier, repo_id)}", ignore_metadata_errors=True
-        )
-
-    @classmethod
-    def _from_pretrained(cls, *, model_id: str, **options: Any) -> "HubModel":
-        if Path(model_id).is_dir():
-            return cls(Path(model_id) / FILE)
-        known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-        return cls(Path(hf_hub_download(model_id, FILE, **{key: options[key] for key in known})))
-
-
-def push(classifier: FewShotClassifier, repo_id: str, **options: Any) -> str:
+def push(
+    classifier: FewShotClassifier,
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    token: str | None = None,
+    **options: Any,
+) -> str:
     """Upload a classifier whose `metadata_` is that of a saved file; returns the address of the commit."""
-    with _in_words(repo_id, writes_to=gettempdir()):
-        done: Any = HubModel(classifier).push_to_hub(repo_id, model_card_kwargs={"repo_id": repo_id}, **options)
+    with _in_words(repo_id, writes_to=gettempdir()), TemporaryDirectory() as folder:
+        hub = HfApi(token=token)
+        name = hub.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        write_repository(classifier, Path(folder), repo_id)
+        done: Any = hub.upload_folder(repo_id=name, folder_path=folder, **options)
     return str(done.commit_url)  # As text, older clients give the address of the branch.
 
 
+def write_repository(classifier: FewShotClassifier, folder: Path, repo_id: str) -> None:
+    """Write all that is uploaded: the classifier's file, and a card for people who find the repository."""
+    (folder / "config.json").write_text(json.dumps({"lpplusplus": __version__}))  # Counts downloads.
+    classifier.save(folder / FILE, metadata=public(classifier.metadata_), support=False)
+    about = ModelCardData(library_name="lpplusplus", pipeline_tag="image-classification", tags=["few-shot", "lp++"])
+    card = f"---\n{about.to_yaml()}\n---\n\n{model_card(classifier, repo_id)}"
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
 def fetch(name: str, **options: Any) -> Path:
-    """The path of a classifier's file, in a folder or in the cache of the hub's client."""
+    """The path of a classifier's file, in a folder or in the cache of the hub's client.
+
+    A repository's `config.json`, a stranger's file, is fetched to be counted and not read: only the user decides about
+    encoder and network.
+    """
+    if Path(name).is_dir():
+        return Path(name) / FILE
     with _in_words(name, writes_to=options.get("cache_dir") or huggingface_hub.constants.HF_HUB_CACHE):
-        found = HubModel.from_pretrained(name, **options).classifier
-    assert isinstance(found, Path)
-    return found
+        with suppress(errors.EntryNotFoundError, errors.LocalEntryNotFoundError):
+            hf_hub_download(name, "config.json", **options)
+        return Path(hf_hub_download(name, FILE, **options))
 
 
 def public(metadata: dict[str, Any]) -> dict[str, Any]:

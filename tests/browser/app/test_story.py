@@ -18,7 +18,8 @@ import pytest
 from browsing import browser, need_browser, page, running
 from commands import lpp
 from lpplusplus.images import ImageClassifier
-from lpplusplus.images.drawings import Scene, Thing, render
+from lpplusplus.images.drawings import Scene, Thing
+from tools.drawings.plain import render
 
 CLASSES = {"red star": ("star", "red"), "blue heart": ("heart", "blue"), "green tree": ("tree", "green")}
 PATIENCE = 300_000

@@ -13,8 +13,9 @@ from tokenizers import Tokenizer
 
 from lpplusplus.encoders.named_models import FOLDERS
 from lpplusplus.encoders.onnx import OnnxEncoder
-from lpplusplus.images.drawings import Scene, Thing, demo_classes, render
+from lpplusplus.images.drawings import Scene, Thing, demo_classes
 from tools.drawings.evaluate import TEMPLATE, accuracies, rendered_task, zero_shot
+from tools.drawings.plain import render
 from tools.drawings.random_scenes import HELD_OUT_PAIRS, random_scene
 
 FOLDER = FOLDERS["drawings"]

@@ -18,7 +18,7 @@ from hub_server import hub
 from lpplusplus import load
 from lpplusplus.images import ImageClassifier, SourceError
 from lpplusplus.images.drawings import write_demo
-from lpplusplus.images.hub import HubModel, fetch, model_card
+from lpplusplus.images.hub import fetch, model_card, write_repository
 from lpplusplus.images.saving import description
 
 COMMIT = "c" * 40
@@ -106,9 +106,8 @@ def test_nothing_that_is_uploaded_names_a_path(trained, tmp_path, spec, shown):
     clf.origin_ = replace(clf.origin_, spec=spec)
     model = copy.copy(clf.classifier_)
     model.metadata_ = description(clf)
-    pushed = HubModel(model)
-    pushed._save_pretrained(tmp_path)
-    card = str(pushed.generate_model_card(repo_id="me/shapes"))
+    write_repository(model, tmp_path, "me/shapes")
+    card = (tmp_path / "README.md").read_text()
     assert load(tmp_path / "model.safetensors").metadata_["images"]["encoder"]["spec"] == shown
     assert f"`{shown}`, 130 dimensions" in card
     assert "secret-project" not in card
@@ -172,6 +171,6 @@ def test_a_full_disk_is_named_by_the_folder_of_the_cache(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", full)
+    monkeypatch.setattr("lpplusplus.images.hub.hf_hub_download", full)
     with pytest.raises(SourceError, match=f"me/birds: {re.escape(str(tmp_path))}: No space left on device"):
         fetch("me/birds", cache_dir=tmp_path)

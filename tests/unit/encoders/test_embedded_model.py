@@ -12,10 +12,11 @@ from lpplusplus.encoders.class_text import class_texts
 from lpplusplus.encoders.named_models import FOLDERS, KINDS
 from lpplusplus.encoders.onnx import OnnxEncoder
 from lpplusplus.encoders.onnx_files import open_folder
-from lpplusplus.images.drawings import demo_classes, render
+from lpplusplus.images.drawings import demo_classes
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.insight import doubtful_names
 from lpplusplus.images.sources import from_folder
+from tools.drawings.plain import render
 
 FOLDER = FOLDERS["embedded"]
 KNOWN = ["dog", "pizza", "airplane", "Siamese cat", "sunflower", "grand piano", "lion", "laptop"]

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lpplusplus.images.drawings import (
-    DOMAINS,
-    Scene,
-    Thing,
-    demo_classes,
-    render,
-    write_demo,
-)
+from lpplusplus.images.drawings import Scene, Thing, demo_classes, write_demo
 from lpplusplus.images.drawings.scene import ARRANGEMENTS, COLOURS, PLACES, RELATIONS, TEXTURES, parts
 from tools.drawings.captions import (
     COLOUR_WORDS,
@@ -25,6 +18,7 @@ from tools.drawings.captions import (
     describe,
     plural,
 )
+from tools.drawings.plain import DOMAINS, render
 from tools.drawings.random_scenes import HELD_OUT_PAIRS, random_scene
 from tools.drawings.shapes import SHAPES
 

@@ -1,7 +1,7 @@
 """Small images that the project draws itself: what the encoder `drawings` knows.
 
-Shapes, colours, textures, counts, layouts and backgrounds, in two domains: "plain", which the model is trained on, and
-"shifted" (sketch-like strokes, other papers, clutter, noise), which it never sees. Needs Pillow.
+Shapes, colours, textures, counts, layouts and backgrounds, in a domain that the model never saw in training
+(sketch-like strokes, other papers, clutter, noise); that of its training is in `tools/drawings`. Needs Pillow.
 
 >>> import numpy as np
 >>> from lpplusplus.images.drawings import Scene, Thing, render
@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from ..._core.files import atomic_write
-from .rendering import DOMAINS, render
+from .rendering import render
 from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TEXTURES, Scene, Thing, pick
 
-__all__ = ["DOMAINS", "DemoClass", "Scene", "Thing", "demo_classes", "render", "write_demo"]
+__all__ = ["DemoClass", "Scene", "Thing", "demo_classes", "render", "write_demo"]
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,7 @@ def demo_classes() -> tuple[DemoClass, ...]:
     return _CLASSES
 
 
-def write_demo(
-    folder: str | PathLike[str], images_per_class: int = 16, seed: int = 0, domain: str = "shifted", size: int = 128
-) -> list[Path]:
+def write_demo(folder: str | PathLike[str], images_per_class: int = 16, seed: int = 0, size: int = 128) -> list[Path]:
     """Write a folder of JPEG images per class, `folder/red_star/0000.jpg`, and return their paths.
 
     A larger set with the same seed begins with the same images.
@@ -105,7 +103,7 @@ def write_demo(
         rng = np.random.default_rng((seed, index))
         for number in range(images_per_class):
             path, content = place / f"{number:04d}.jpg", io.BytesIO()
-            render(concept.scene(rng), rng, domain, size).save(content, "JPEG", quality=92)
+            render(concept.scene(rng), rng, size).save(content, "JPEG", quality=92)
             with atomic_write(path) as file:
                 file.write(content.getvalue())
             written.append(path)

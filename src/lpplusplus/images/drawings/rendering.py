@@ -1,4 +1,7 @@
-"""Images of scenes. Every choice comes from the generator that is passed, so a seed gives the same pixels."""
+"""Images of scenes, as a hand would sketch them: strokes on paper, clutter, other tints.
+
+Every choice comes from the generator that is passed, so a seed gives the same pixels.
+"""
 
 from dataclasses import dataclass
 
@@ -8,24 +11,15 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from .scene import COLOURS, Points, Scene, Spot, parts, place, smooth
 
-DOMAINS = ("plain", "shifted")
 _OVERSAMPLING = 2
 
 
-def render(scene: Scene, rng: np.random.Generator, domain: str = "plain", size: int = 128) -> Image.Image:
-    """Draw a scene as an RGB image of `size` × `size` pixels, in the "plain" or the "shifted" domain."""
-    if domain not in DOMAINS:
-        raise ValueError(f"domain is {domain!r}: use one of {', '.join(DOMAINS)}.")
+def render(scene: Scene, rng: np.random.Generator, size: int = 128) -> Image.Image:
+    """Draw a scene as an RGB image of `size` × `size` pixels."""
     if size < 16:
         raise ValueError(f"size is {size}: images of at least 16 pixels can show a scene.")
     side = size * _OVERSAMPLING
-    spots = place(scene, rng, loose=domain == "shifted")
-    if domain == "plain":
-        canvas = _backdrop(scene, rng, size).resize((side, side), Image.Resampling.BILINEAR)
-        for spot in spots:
-            _paint(canvas, spot, rng)
-        image = canvas.reduce(_OVERSAMPLING)
-        return _grain(image, rng, float(rng.uniform(0, 6)))
+    spots = place(scene, rng, loose=True)
     canvas = _paper(scene, rng, size).resize((side, side), Image.Resampling.BILINEAR)
     style = _Hand.random(rng)
     for spot in spots:
@@ -33,69 +27,6 @@ def render(scene: Scene, rng: np.random.Generator, domain: str = "plain", size: 
     _scribble(canvas, rng)
     image = canvas.reduce(_OVERSAMPLING).filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 0.012)) * size))
     return _grain(image, rng, float(rng.uniform(12, 20)) * size / 128)
-
-
-# The plain domain: flat or softly shaded grounds, filled shapes
-
-
-def _backdrop(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:
-    base = _mix(
-        _tint(scene.background, rng, 10), (255, 255, 255), 0.0 if scene.background in ("white", "black") else 0.3
-    )
-    shade: NDArray[np.float64] = np.zeros((side, side))
-    if scene.backdrop == "striped":
-        shade = np.where(_stripes(side, side / float(rng.uniform(8, 14)), float(rng.uniform(0, np.pi))), -14.0, 8.0)
-    elif scene.backdrop == "speckled":
-        grains = np.arange(side) * 32 // side
-        shade = rng.normal(0, 14, (32, 32))[grains][:, grains]
-    turn = float(rng.uniform(0, 2 * np.pi))
-    slope = np.linspace(-1, 1, side) * float(rng.uniform(0, 20))
-    shade = shade + np.cos(turn) * slope[None, :] + np.sin(turn) * slope[:, None]
-    return _image(base + shade[..., None])
-
-
-def _paint(canvas: Image.Image, spot: Spot, rng: np.random.Generator) -> None:
-    side = canvas.width
-    colour = _tint(spot.thing.colour, rng, 12)
-    outlines = _outlines(spot, side)
-    box = _bounds(outlines, side)
-    if spot.thing.texture == "hollow":
-        draw = ImageDraw.Draw(canvas)
-        width = max(2, round(float(rng.uniform(0.13, 0.2)) * spot.radius * side))
-        for points, _ in outlines:
-            _stroke(draw, points, colour, width)
-        return
-    mask = _mask(outlines, side).crop(box)
-    canvas.paste(_fill(spot, colour, rng, mask.size, side), box[:2], mask)
-
-
-def _fill(
-    spot: Spot, colour: NDArray[np.float64], rng: np.random.Generator, size: tuple[int, int], side: int
-) -> Image.Image:
-    dark = colour.mean() < 110
-    other = _mix(colour, (255, 255, 255) if dark else (0, 0, 0), float(rng.uniform(0.6, 0.85)))
-    on = _pattern(spot.thing.texture, size, spot.radius * side, spot.angle, rng)
-    return _image(np.where(on[..., None], other, colour))
-
-
-def _pattern(
-    texture: str, size: tuple[int, int], radius: float, angle: float, rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    width, height = size
-    if texture not in ("striped", "dotted", "checkered"):
-        return np.zeros((height, width), bool)
-    turn = angle + float(rng.uniform(0, np.pi) if texture == "striped" else rng.uniform(-0.3, 0.3))
-    period = radius * float(rng.uniform(0.42, 0.6))
-    y, x = np.arange(height, dtype=np.float32)[:, None], np.arange(width, dtype=np.float32)[None, :]
-    u, v = (np.cos(turn) * x + np.sin(turn) * y) / period, (np.cos(turn) * y - np.sin(turn) * x) / period
-    if texture == "striped":
-        return np.asarray(u % 1 < 0.42)
-    if texture == "checkered":
-        return np.asarray((np.floor(1.6 * u) + np.floor(1.6 * v)) % 2 == 0)
-    return np.asarray((u % 1 - 0.5) ** 2 + (v % 1 - 0.5) ** 2 < 0.09)
-
-
-# The shifted domain: sketch-like strokes on paper, clutter, other tints
 
 
 @dataclass(frozen=True)
@@ -166,7 +97,30 @@ def _scribble(canvas: Image.Image, rng: np.random.Generator) -> None:
         draw.line([(float(x), float(y)) for x, y in path * side], fill=shade, width=max(1, round(0.008 * side)))
 
 
-# Common tools
+def _fill(
+    spot: Spot, colour: NDArray[np.float64], rng: np.random.Generator, size: tuple[int, int], side: int
+) -> Image.Image:
+    dark = colour.mean() < 110
+    other = _mix(colour, (255, 255, 255) if dark else (0, 0, 0), float(rng.uniform(0.6, 0.85)))
+    on = _pattern(spot.thing.texture, size, spot.radius * side, spot.angle, rng)
+    return _image(np.where(on[..., None], other, colour))
+
+
+def _pattern(
+    texture: str, size: tuple[int, int], radius: float, angle: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    width, height = size
+    if texture not in ("striped", "dotted", "checkered"):
+        return np.zeros((height, width), bool)
+    turn = angle + float(rng.uniform(0, np.pi) if texture == "striped" else rng.uniform(-0.3, 0.3))
+    period = radius * float(rng.uniform(0.42, 0.6))
+    y, x = np.arange(height, dtype=np.float32)[:, None], np.arange(width, dtype=np.float32)[None, :]
+    u, v = (np.cos(turn) * x + np.sin(turn) * y) / period, (np.cos(turn) * y - np.sin(turn) * x) / period
+    if texture == "striped":
+        return np.asarray(u % 1 < 0.42)
+    if texture == "checkered":
+        return np.asarray((np.floor(1.6 * u) + np.floor(1.6 * v)) % 2 == 0)
+    return np.asarray((u % 1 - 0.5) ** 2 + (v % 1 - 0.5) ** 2 < 0.09)
 
 
 def _outlines(
