@@ -18,18 +18,17 @@ from ..probe.estimator import LPPlusPlus
 from .answers import PROBABILITIES, Answers, Question, answers, check_question
 from .embeddings import Embeddings, Origin
 from .errors import SourceError
-from .growing import Growing
 from .hold_out import Study
 from .insight import Insight
-from .judging import Judging
 from .opening import check_no_class_lost, class_text, embed_source, open_source, refuse_another, select
 from .saving import Saving
+from .trained import Trained
 from .training_data import TrainingData
 
 __all__ = ["EncoderError", "ImageClassifier", "ImageError", "SourceError"]
 
 
-class ImageClassifier(Growing, Judging, Saving):
+class ImageClassifier(Trained, Saving):
     """Learns classes of images from a few labelled images per class.
 
     Parameters

@@ -83,11 +83,11 @@ def embed(
         raise SourceError(f"{images.source} has no images.")
     origin = Origin.of(encoder, views)
     run = _EmbedRun(images, encoder, origin, limits, on_error == "skip", progress)
-    with quiet_pillow(), _Memory(origin.shape) if store is None else StoreWriter(store, origin, run.listed) as run.kept:
-        run.kept.refuse_others(len(images), run.digest)
+    with quiet_pillow(), nullcontext() if store is None else StoreWriter(store, origin, run.listed) as run.store:
+        if run.store is not None:
+            run.store.refuse_others(len(images), run.digest)
         run.all(workers or joblib.cpu_count())
-        run.kept.finish(images.classes, images.names, images.labels is not None)
-        X = run.kept.load()
+        X = run.finish()
     positions = np.array(run.positions, np.intp)
     return Embeddings(
         X,
@@ -116,37 +116,6 @@ def _check_options(on_error: str, views: int, workers: int | None) -> None:
         raise ValueError(f"workers must be at least 1, got {workers}.")
 
 
-class _Memory(nullcontext["_Memory"]):
-    """In place of the writer of a store."""
-
-    def __init__(self, shape: tuple[int, int]) -> None:
-        super().__init__(self)
-        self.parts = [np.empty((0, *shape), np.float32)]
-        self.rows: dict[bytes, NDArray[np.float32]] = {}
-
-    def has(self, number: int, digest: bytes) -> bool:
-        return digest in self.rows
-
-    def row(self, number: int, digest: bytes) -> NDArray[np.float32]:
-        return self.rows[digest]
-
-    def put(self, number: int, shard: Shard) -> None:
-        self.parts.append(shard.embeddings)
-        self.rows.update(zip(map(bytes, shard.hashes), shard.embeddings, strict=True))
-
-    def matches(self, *about: object) -> bool:
-        return False
-
-    def refuse_others(self, *about: object) -> None:
-        pass
-
-    def finish(self, *about: object) -> None:
-        pass
-
-    def load(self) -> NDArray[np.float32]:
-        return np.concatenate(self.parts)
-
-
 class _Read(NamedTuple):
     """An image's hash, and its views: as the encoder takes them, or embedded if it is `one_by_one`.
 
@@ -172,7 +141,8 @@ class _EmbedRun:
         self.listed = [
             list_digest(self.paths[span], None if self.labels is None else self.labels[span]) for span in self.spans
         ]
-        self.kept: StoreWriter | _Memory
+        self.store: StoreWriter | None = None
+        self.rows: dict[bytes, NDArray[np.float32]] = {}
         self.positions: list[int] = []
         self.digests: list[bytes] = []
         self.skipped: list[ImageError] = []
@@ -210,32 +180,47 @@ class _EmbedRun:
                 self.skipped.append(image)
                 continue
             found.append((position, image.digest))
-            if image.digest in batches or self.kept.has(number, image.digest):
+            if image.digest in batches.digests or self._known(position, image.digest):
                 self.reused += 1
                 continue
             assert image.views is not None
             self.computed += 1
             if batches.add(image.digest, image.views):
                 self._report(position + 1 - batches.waiting)
-        batches.flush()
-        self._keep(number, found, batches)
+        batches.encode(1)
+        self._keep(number, found, batches.embeddings())
         self._report(span.stop)
 
-    def _keep(self, number: int, found: list[tuple[int, bytes]], batches: "_Batches") -> None:
+    def _known(self, position: int, digest: bytes) -> bool:
+        """Whether an image's embedding is there already. Thread-safe."""
+        return digest in self.rows if self.store is None else self.store.has(position // ROWS_PER_SHARD, digest)
+
+    def _keep(self, number: int, found: list[tuple[int, bytes]], new: dict[bytes, NDArray[np.float32]]) -> None:
         """Keep a shard, on disk or in memory."""
         self.positions += [position for position, _ in found]
         self.digests += [digest for _, digest in found]
-        new = batches.embeddings()
-        span = self.spans[number]
-        hashes = _stacked([digest for _, digest in found])
-        positions = np.array([position - span.start for position, _ in found], np.int32)
-        if self.kept.matches(number, hashes, positions):
+        if self.store is None:
+            self.rows |= new
             return
-        rows = [new[digest] if digest in new else self.kept.row(number, digest) for _, digest in found]
-        X = np.array(rows, np.float32).reshape(-1, *self.origin.shape)
+        hashes = _stacked([digest for _, digest in found])
+        positions = np.array([position - self.spans[number].start for position, _ in found], np.int32)
+        if self.store.matches(number, hashes, positions):
+            return
+        rows = [new[digest] if digest in new else self.store.row(number, digest) for _, digest in found]
         paths = [self.paths[position] for position, _ in found]
         labels = None if self.labels is None else [self.labels[position] for position, _ in found]
-        self.kept.put(number, Shard(self.origin.key, self.listed[number], X, hashes, positions, paths, labels))
+        about = self.origin.key, self.listed[number]
+        self.store.put(number, Shard(*about, self._stack(rows), hashes, positions, paths, labels))
+
+    def _stack(self, rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        return np.array(rows, np.float32).reshape(-1, *self.origin.shape)
+
+    def finish(self) -> NDArray[np.float32]:
+        """All embeddings, (n, V, D), when all shards are there."""
+        if self.store is None:
+            return self._stack([self.rows[digest] for digest in self.digests])
+        self.store.finish(self.images.classes, self.images.names, self.images.labels is not None)
+        return self.store.load()
 
     def _read(self, handful: range) -> list[_Read | ImageError]:
         """On a worker thread: prepare all images of a handful, then embed them if the encoder is `one_by_one`."""
@@ -248,7 +233,7 @@ class _EmbedRun:
         try:
             content, image = self._content(position)
             digest = hashlib.sha256(content).digest()
-            if self.kept.has(position // ROWS_PER_SHARD, digest):
+            if self._known(position, digest):
                 return _Read(digest, None)
             image = image or decode(content, item if isinstance(item, Path) else name, self.limits)
         except ImageError as error:
@@ -295,9 +280,6 @@ class _Batches:
         self.queue: list[Any] = []
         self.done: list[NDArray[np.float32]] = [np.empty((0, shape[1]), np.float32)]
 
-    def __contains__(self, digest: bytes) -> bool:
-        return digest in self.digests
-
     @property
     def waiting(self) -> int:
         """Number of images that are not yet encoded in full."""
@@ -307,18 +289,15 @@ class _Batches:
         """Queue the views of an image; whether this filled a batch."""
         self.digests[digest] = len(self.digests)
         self.queue += prepared
-        size = self.encoder.batch_size
-        full = len(self.queue) >= size
-        while len(self.queue) >= size:
-            self._encode(self.queue[:size])
-            del self.queue[:size]
-        return full
+        return self.encode(self.encoder.batch_size)
 
-    def flush(self) -> None:
-        """Encode what is left."""
-        if self.queue:
-            self._encode(self.queue)
-            self.queue = []
+    def encode(self, least: int) -> bool:
+        """Encode what waits, if it is so much; whether it was."""
+        full = len(self.queue) >= least
+        while len(self.queue) >= least:
+            self._encode(self.queue[: self.encoder.batch_size])
+            del self.queue[: self.encoder.batch_size]
+        return full
 
     def embeddings(self) -> dict[bytes, NDArray[np.float32]]:
         """(V, D) of each image, by its hash."""
