@@ -140,16 +140,17 @@ def answers(
     method = method_of(classifier)
     refuse_another(getattr(classifier, "origin_", None), images.origin, "this classifier", "these embeddings")
     rows = images.rows
-    sets = none = nearest = None
+    sets = none = nearest = text = None
     if question.sets is not None:
         sets = np.asarray(method.predict_set(rows, question.sets))
+    if question.other_names:
+        text = class_texts(classifier.open_encoder(), list(question.other_names), classifier._prompts)
     if question.none is not None:
-        text = None
-        if question.other_names:
-            text = class_texts(classifier.open_encoder(), list(question.other_names), classifier._prompts)
         none = np.asarray(method.none_of_these(rows, question.none, other_text=text))
     if question.nearest:
-        nearest = _nearest(classifier.support_, rows, question.nearest)
+        likeness = np.asarray(backend.unit_rows(rows)) @ np.asarray(backend.unit_rows(classifier.support_.rows)).T
+        closest = [np.argsort(-row, kind="stable")[: question.nearest].tolist() for row in likeness]
+        nearest = [[classifier.support_.paths[row] for row in best] for best in closest]
     labels = [str(label) for label in method.classes_.tolist()]
     return Answers(images, np.asarray(method.predict_proba(rows)), labels, sets, none, nearest)
 
@@ -169,7 +170,7 @@ def check_question(classifier: ImageClassifier | FewShotClassifier, question: Qu
 
 def method_of(classifier: ImageClassifier | FewShotClassifier) -> Any:
     """The fitted method."""
-    return classifier if isinstance(classifier, FewShotClassifier) else classifier.classifier_
+    return getattr(classifier, "classifier_", classifier)
 
 
 def none_threshold(method: FewShotClassifier, false_alarms: float = FALSE_ALARMS) -> float | None:
@@ -181,9 +182,3 @@ def none_threshold(method: FewShotClassifier, false_alarms: float = FALSE_ALARMS
         return None
     evidence = backend.to_numpy(method.held_out_evidence_)
     return lowest_familiarity(backend.to_numpy(familiarity(evidence, evidence)), false_alarms)
-
-
-def _nearest(support: Embeddings, rows: NDArray[Any], count: int) -> list[list[str]]:
-    likeness = np.asarray(backend.unit_rows(rows)) @ np.asarray(backend.unit_rows(support.rows)).T
-    closest = [np.argsort(-row, kind="stable")[:count].tolist() for row in likeness]
-    return [[support.paths[row] for row in best] for best in closest]

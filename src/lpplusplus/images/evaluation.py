@@ -82,17 +82,13 @@ class Scores:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
-        told = {
-            name: getattr(self, name)
-            for name in ("images", "trained_on", "accuracy", "interval", "balanced_accuracy", "log_loss")
-        }
-        bins = [dict(zip(("confidence", "accuracy", "images"), row, strict=True)) for row in self.reliability.tolist()]
+        bins = self.reliability.tolist()
         return {
-            **told,
-            "calibration_error": self.calibration_error,
+            **vars(self),
+            "interval": self.interval,
             "classes": [vars(score) for score in self.classes],
             "confusion": self.confusion.tolist(),
-            "reliability": [{**row, "images": int(row["images"])} for row in bins],
+            "reliability": [{"confidence": said, "accuracy": part, "images": int(n)} for said, part, n in bins],
         }
 
 

@@ -38,8 +38,8 @@ BENT = 0.2
 """Standard deviation of the exponent with more photos around the measured one: errors often fall more slowly later."""
 FOLDED = 2.0
 """Factor of the variance, compared with independent answers: folds share photos, and another draw differs."""
-Rounds = Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
-"""Rows to learn from, and rows of the images to ask about."""
+Rounds = Sequence[tuple[NDArray[np.intp] | None, NDArray[np.intp]]]
+"""Rows to learn from (None: all, as the first method has), and rows of the images to ask about."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,8 @@ def hold_out(model: FewShotClassifier, data: TrainingData, progress: Progress | 
     several = data.text is not None and len(data.present) > 1
     methods = [model, LPPlusPlus(alpha="none")] if several else [model]
     if data.validation is not None:
-        images, different = data.validation, len(data.validation)
-        answers = [Answers(images, asked(model, images.rows, support.classes), list(support.classes))]
-        if several:
-            alone = data.without_names().fitted(methods[1])
-            answers.append(Answers(images, asked(alone, images.rows, support.classes), list(support.classes)))
+        different = len(data.validation)
+        answers = _ask(methods, data, data.validation, [(None, np.arange(different))])
     else:
         assert support.labels is not None
         fewest = np.unique(support.labels, return_counts=True)[1].min()
@@ -189,9 +186,10 @@ def _ask(
     probabilities = [np.zeros((len(images), len(classes))) for _ in methods]
     left_out = np.sort(np.concatenate([asked_about for _, asked_about in rounds]))
     for done, (learn, asked_about) in enumerate(rounds, 1):
-        part = data.rows(learn)
-        for number, method in enumerate(methods if len(asked_about) else ()):
-            model = (part.without_names() if number or data.text is None else part).fitted(method)
+        part = data if learn is None else data.rows(learn)
+        for number, model in enumerate(methods if len(asked_about) else ()):
+            if number or learn is not None:
+                model = (part.without_names() if number or data.text is None else part).fitted(model)
             probabilities[number][asked_about] = asked(model, rows[asked_about], classes)
         if progress is not None:
             progress(done, len(rounds))

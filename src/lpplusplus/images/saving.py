@@ -154,7 +154,7 @@ class Saving:
         self._check_fitted()
         model = copy.copy(self.classifier_)
         model.metadata_ = description(self)
-        options = {"private": private, "revision": branch, "commit_message": message, "token": token}
+        options: dict[str, Any] = {"private": private, "revision": branch, "commit_message": message, "token": token}
         return push(model, repo_id, ignore_patterns=None if card else ["README.md"], **options)
 
     @classmethod

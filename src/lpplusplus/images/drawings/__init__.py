@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._core.files import atomic_write
 from .rendering import render
-from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TEXTURES, Scene, Thing, pick
+from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TABLES, TEXTURES, Scene, Thing, pick
 
 __all__ = ["DemoClass", "Scene", "Thing", "demo_classes", "render", "write_demo"]
 
@@ -62,26 +62,7 @@ class DemoClass:
         )
 
 
-_CLASSES = (
-    *(DemoClass(it, it, texture=None) for it in ("fish", "house", "tree", "cup", "boat", "mushroom", "umbrella")),
-    DemoClass("spiral", "spiral"),
-    DemoClass("red star", "star", colour="red"),
-    DemoClass("blue star", "star", colour="blue"),
-    DemoClass("green heart", "heart", colour="green"),
-    DemoClass("purple heart", "heart", colour="purple"),
-    DemoClass("striped circle", "circle", texture="striped"),
-    DemoClass("dotted circle", "circle", texture="dotted"),
-    DemoClass("striped square", "square", texture="striped"),
-    DemoClass("checkered square", "square", texture="checkered"),
-    DemoClass("two triangles", "triangle", count=2, arrangement="scattered"),
-    DemoClass("three triangles", "triangle", count=3, arrangement="scattered"),
-    DemoClass("five triangles", "triangle", count=5, arrangement="scattered"),
-    DemoClass("row of arrows", "arrow", count=4, arrangement="row"),
-    DemoClass("column of arrows", "arrow", count=4, arrangement="column"),
-    DemoClass("cross inside a ring", "cross", other="ring", relation="inside"),
-    DemoClass("diamond above a cloud", "diamond", other="cloud", relation="above"),
-    DemoClass("cloud above a diamond", "cloud", other="diamond", relation="above"),
-)
+_CLASSES = tuple(DemoClass(**about) for about in TABLES["classes"])
 
 
 def demo_classes() -> tuple[DemoClass, ...]:

@@ -3,9 +3,12 @@
 A shape is made of polygons in a box of [-1, 1] × [-1, 1], y downwards, each adding area or taking it away.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,70 +53,36 @@ def ribbon(path: Points, width: float) -> Points:
     return np.concatenate([path + width / 2 * normal, (path - width / 2 * normal)[::-1]])
 
 
-def _heart() -> list[Stroke]:
+def _heart() -> Points:
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     y = 13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)
-    return [(np.stack([np.sin(t) ** 3, -(y + 2.5) / 15], axis=1), True)]
+    return np.stack([np.sin(t) ** 3, -(y + 2.5) / 15], axis=1)
 
 
-def _spiral() -> list[Stroke]:
+def _spiral() -> Points:
     t = np.linspace(0.6, 5.2 * np.pi, 110)
     path = (t / t[-1] * 0.88)[:, None] * np.stack([np.cos(t), np.sin(t)], axis=1)
-    return [(ribbon(path, 0.19), True)]
+    return ribbon(path, 0.19)
+
+
+def _handle() -> Points:
+    return ribbon(np.concatenate([polygon((0, 0), (0, 0.3)), arc(0.2, 0.2, 0.72, 180, 20)]), 0.13)
+
+
+_MADE_BY: dict[str, Callable[..., Points]] = {
+    "arc": arc, "box": box, "polygon": polygon, "regular": regular, "spikes": _spikes,
+    "heart": _heart, "spiral": _spiral, "handle": _handle,
+}  # fmt: skip
+TABLES: dict[str, Any] = json.loads(Path(__file__).with_name("drawings.json").read_text("utf-8"))
+"""Colours, shapes and the demonstration's classes. A shape's polygons are made by the function that each names."""
+
+
+def _made(strokes: list[list[Any]]) -> list[Stroke]:
+    return [(_MADE_BY[kind.removeprefix("cut ")](*numbers), not kind.startswith("cut ")) for kind, *numbers in strokes]
 
 
 OUTLINES: dict[str, Callable[[], list[Stroke]]] = {
-    "circle": lambda: [(arc(1), True)],
-    "square": lambda: [(box(-0.85, -0.85, 0.85, 0.85), True)],
-    "triangle": lambda: [(regular(3), True)],
-    "star": lambda: [(_spikes(5, 0.42), True)],
-    "heart": _heart,
-    "cross": lambda: [(box(-0.3, -0.95, 0.3, 0.95), True), (box(-0.95, -0.3, 0.95, 0.3), True)],
-    "ring": lambda: [(arc(1), True), (arc(0.58), False)],
-    "diamond": lambda: [(polygon((0, -1), (0.68, 0), (0, 1), (-0.68, 0)), True)],
-    "arrow": lambda: [
-        (polygon((-1, -0.25), (0.1, -0.25), (0.1, -0.7), (1, 0), (0.1, 0.7), (0.1, 0.25), (-1, 0.25)), True)
-    ],
-    "spiral": _spiral,
-    "house": lambda: [
-        (box(-0.7, -0.15, 0.7, 0.95), True),
-        (polygon((-1, -0.15), (0, -0.95), (1, -0.15)), True),
-        (box(-0.18, 0.4, 0.18, 0.95), False),
-    ],
-    "tree": lambda: [
-        (box(-0.16, 0.4, 0.16, 1), True),
-        (polygon((0, -1), (0.6, -0.1), (-0.6, -0.1)), True),
-        (polygon((0, -0.6), (0.8, 0.5), (-0.8, 0.5)), True),
-    ],
-    "fish": lambda: [
-        (arc(0.72, -0.25, 0, squash=0.68), True),
-        (polygon((0.3, 0), (1, -0.55), (1, 0.55)), True),
-        (arc(0.1, -0.62, -0.12), False),
-    ],
-    "cup": lambda: [
-        (arc(0.42, 0.52, -0.1), True),
-        (arc(0.22, 0.54, -0.1), False),
-        (polygon((-0.85, -0.75), (0.55, -0.75), (0.4, 0.8), (-0.7, 0.8)), True),
-    ],
-    "boat": lambda: [
-        (polygon((-1, 0.3), (1, 0.3), (0.6, 0.85), (-0.6, 0.85)), True),
-        (polygon((-0.05, -0.95), (-0.05, 0.15), (-0.8, 0.15)), True),
-        (polygon((0.08, -0.7), (0.08, 0.15), (0.7, 0.15)), True),
-    ],
-    "cloud": lambda: [
-        (arc(0.42, -0.55, 0.2), True),
-        (arc(0.55, 0, -0.12), True),
-        (arc(0.42, 0.55, 0.2), True),
-        (box(-0.55, 0.15, 0.55, 0.62), True),
-    ],
-    "mushroom": lambda: [
-        (arc(0.95, 0, 0.05, 180, 360), True),
-        (polygon((-0.28, 0.05), (0.28, 0.05), (0.36, 0.9), (-0.36, 0.9)), True),
-    ],
-    "umbrella": lambda: [
-        (arc(1, 0, 0.05, 180, 360), True),
-        (ribbon(np.concatenate([polygon((0, 0), (0, 0.3)), arc(0.2, 0.2, 0.72, 180, 20)]), 0.13), True),
-    ],
+    shape: partial(_made, strokes) for shape, strokes in TABLES["shapes"].items()
 }
 """How each shape is made. Those of the demonstration; `tools/drawings` adds what the training shows besides."""
 
@@ -135,20 +104,7 @@ def smooth(points: Points, step: float = 0.12) -> Points:
     )
 
 
-COLOURS: dict[str, tuple[int, int, int]] = {
-    "red": (214, 38, 38),
-    "orange": (245, 135, 20),
-    "yellow": (245, 215, 40),
-    "green": (40, 160, 60),
-    "cyan": (40, 195, 205),
-    "blue": (40, 75, 215),
-    "purple": (130, 45, 170),
-    "pink": (245, 130, 180),
-    "brown": (125, 75, 35),
-    "black": (25, 25, 25),
-    "white": (245, 245, 245),
-    "grey": (135, 135, 135),
-}
+COLOURS: dict[str, tuple[int, int, int]] = {name: tuple(rgb) for name, rgb in TABLES["colours"].items()}
 TEXTURES = ("plain", "striped", "dotted", "checkered", "hollow")
 ARRANGEMENTS = ("scattered", "row", "column")
 PLACES = ("centre", "left", "right", "top", "bottom")

@@ -187,7 +187,7 @@ class _Part:
             self.paths = [f"{os.path.basename(self.named)}[{row}]" for row in range(self.rows)]
         else:
             self.paths = ["" if text is None else str(text) for text in rest.column(path).to_pylist()]
-        hashes = rest.column(HASH).to_pylist() if HASH in self.columns else [None]
+        hashes: list[Any] = rest.column(HASH).to_pylist() if HASH in self.columns else [None]
         if all(isinstance(digest, bytes) and len(digest) == 32 for digest in hashes):
             self.hashes = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32)
         if self.array is not None:
@@ -256,7 +256,7 @@ def _origin(parts: Sequence[_Part], index: ShardIndex | None) -> Origin | None:
     origins = []
     for part in parts:
         try:
-            origins.append(Origin.read((part.head or {}).get("origin")))
+            origins.append(Origin.read((part.head or {})["origin"]))
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{part.where}: its origin cannot be read ({error}).") from error
         if origins[-1].key != (index.origin if index else origins[0]).key:

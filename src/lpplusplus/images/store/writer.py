@@ -32,7 +32,7 @@ class _Stored:
 
     def __init__(self, path: Path, shard: Shard, receipt: Receipt) -> None:
         self.path, self.key, self.listed, self.receipt = path, shard.key, shard.listed, receipt
-        self.images = shard.hashes.copy(), shard.positions.copy()  # The embeddings need not stay in memory.
+        self.hashes, self.positions = shard.hashes.copy(), shard.positions.copy()  # Not the embeddings.
         self.rows = {digest: row for row, digest in reversed([*enumerate(map(bytes, shard.hashes))])}
 
 
@@ -122,7 +122,7 @@ class StoreWriter:
     def matches(self, number: int, hashes: NDArray[np.uint8], positions: NDArray[np.int32]) -> bool:
         """Whether shard `number` is there already, with just these images; it is then kept."""
         for stored in self._fitting.get(number, ()):
-            if all(np.array_equal(*both) for both in zip(stored.images, (hashes, positions), strict=True)):
+            if np.array_equal(stored.hashes, hashes) and np.array_equal(stored.positions, positions):
                 self._use(number, stored)
                 return True
         return False
