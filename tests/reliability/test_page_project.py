@@ -129,7 +129,7 @@ class PageProject(RuleBasedStateMachine):
         self.project = Project(self.root)
 
     def history(self):
-        last, following = self.project.undoable, self.project.redoable
+        last, following = self.project.journal.last, self.project.journal.next
         return last and last.number, following and following.number
 
     def attempt(self, what, wrong):

@@ -128,11 +128,7 @@ class _Guard:
                 await send(message)
 
             answer = await self._answer(scope, receive)
-            try:
-                await (answer or self._app)(scope, receive, send_with_headers)
-            except RuntimeError as error:
-                if str(error) != "No response returned.":  # Starlette's message if the browser has gone.
-                    raise
+            await (answer or self._app)(scope, receive, send_with_headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """The answer instead of the page; None lets the request pass."""

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from ..encoders.base import EncoderError
 from ..images.errors import SourceError, StoreError
 from ..images.journal import Change
-from . import exports, maps
+from . import jobs
 from .project import about_turn
 from .state import TABS, AppState, ViewState
 from .views import STEP, position, queue, render, render_job, render_page
@@ -206,7 +206,7 @@ class Tab:
         self.view.tab, self.view.cell = "understand", (truth, answer)
 
     def _do_map(self, to: str) -> None:
-        maps.draw(self.state, to)
+        jobs.draw(self.state, to)
 
     def _do_tried(self, key: str) -> None:
         self.view.tried = key
@@ -224,10 +224,10 @@ class Tab:
         self._changed()
 
     def _do_export(self, to: str) -> None:
-        exports.export(self.state, to)
+        jobs.export(self.state, to)
 
     def _do_encoder(self, to: str) -> None:
-        exports.switch(self.state, to)
+        jobs.switch(self.state, to)
 
     def _do_cancel_job(self, to: str) -> None:
         self.state.cancel(to)

@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .._core.files import atomic_write
-from ..deploy.service.errors import Refusal, failed
-from ..deploy.service.reading import read_form
+from ..deploy.service.errors import Refusal, answer_failure, failed
+from ..deploy.service.reading import kind_of, limited, read_form
 from ..encoders.pixels.decoding import ImageError, Limits, decode, read_bytes
 from ..images.errors import shown
 from ..images.journal import MoveError
@@ -66,13 +66,11 @@ def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list
         return Response(content, media_type="image/jpeg", headers=headers)
 
     async def take(request: Request) -> Response:
-        name = request.path_params["name"]
+        name, there = request.path_params["name"], False
         with suppress(FolderError):
-            if project.path_of(name).is_dir():
-                return await answered(take_into, request, name)
-        return failed(404, "no_such_class", f"there is no class {shown(name)}.")
-
-    async def take_into(request: Request, name: str) -> Response:
+            there = project.path_of(name).is_dir()
+        if not there:
+            raise NoClassError(f"there is no class {shown(name)}.")
         kept, refused = await read_uploads(request, project.incoming, workers)
         try:
             added = await to_thread.run_sync(project.add, name, kept)
@@ -87,20 +85,22 @@ def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list
     ]
 
 
-async def answered(handle: Callable[..., Awaitable[Response]], *arguments: Any) -> Response:
-    """The answer to an upload, also if it is refused, the project cannot take it, or the browser has gone."""
-    try:
-        return await handle(*arguments)
-    except Refusal as refusal:
-        return failed(refusal.status, refusal.code, str(refusal), refusal.headers)
-    except NoClassError as error:
+async def _refuse(_: Request, error: Any) -> Response:
+    """The answer to what the project cannot do."""
+    if isinstance(error, NoClassError):
         return failed(404, "no_such_class", str(error))
-    except FolderError as error:
+    if isinstance(error, FolderError):
         return failed(507 if isinstance(error, MoveError) else 422, "refused", str(error))
-    except OSError as error:
-        return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")
-    except ClientDisconnect:
-        return Response(status_code=499)  # Nobody reads it.
+    return failed(507, "cannot_write", f"the photos cannot be kept ({error.strerror or error}).")
+
+
+FAILURES: dict[Any, Any] = {
+    Refusal: answer_failure,
+    ClientDisconnect: answer_failure,
+    FolderError: _refuse,
+    OSError: _refuse,
+}
+"""What an application with these routes does about errors."""
 
 
 async def read_uploads(
@@ -122,9 +122,9 @@ async def read_uploads(
     """
     kept: list[tuple[str, Path]] = []
     refused = []
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "multipart/form-data":
+    if kind_of(request) != "multipart/form-data":
         raise Refusal(415, "unknown_content_type", "send multipart/form-data with photos.")
-    form = await read_form(request, _chunks(request), MOST_FILES)
+    form = await read_form(request, limited(request, MOST_BYTES), MOST_FILES)
     try:
         for _, file in form.multi_items():
             if isinstance(file, UploadFile):
@@ -202,12 +202,3 @@ def _keep(content: bytes, name: str, path: Path) -> Path:
     with atomic_write(path) as file:
         file.write(content)
     return path
-
-
-async def _chunks(request: Request) -> AsyncGenerator[bytes, None]:
-    total = 0
-    async for chunk in request.stream():
-        total += len(chunk)
-        if total > MOST_BYTES:
-            raise Refusal(413, "request_too_large", f"a request may have {MOST_BYTES:,} bytes: send several.")
-        yield chunk

@@ -75,7 +75,8 @@ class Project:
         except OSError as error:
             raise FolderError(f"{self.root} cannot be used ({error.strerror or error}).") from error
         try:
-            self._journal = open_journal(self.hidden / JOURNAL, self._place, self._instead)
+            self.journal = open_journal(self.hidden / JOURNAL, self._place, self._instead)
+            """Its `last` change is what `undo` would undo, its `next` what `redo` would do again."""
             self.settings: dict[str, Any] = {"encoder": DEFAULT_ENCODER, "kept": []} | self._read_settings()
             self._clear_incoming()
         except BaseException:
@@ -85,7 +86,7 @@ class Project:
     def close(self) -> None:
         """Let another process open it."""
         with self._lock:
-            self._journal.close()
+            self.journal.close()
             self._open.close()
 
     def __enter__(self) -> Project:
@@ -127,14 +128,6 @@ class Project:
         """Names of the classes, in order."""
         return class_names(self.root)
 
-    def photos(self, class_name: str) -> list[str]:
-        """Paths of the photos of a class, or of `unsorted`."""
-        listing = self.listing()
-        photos = listing.unsorted if class_name == UNSORTED else listing.classes.get(class_name)
-        if photos is None:
-            raise NoClassError(f"there is no class {shown(class_name)}.")
-        return [photo.path for photo in photos]
-
     # Changes
 
     def add_class(self, name: str) -> str:
@@ -143,7 +136,7 @@ class Project:
             name = self._check_name(name, self.classes())
             empty = f"{self._bin()}/{name}"
             self._place(empty).mkdir(parents=True)
-            self._journal.do({"what": "add_class", "name": name}, [(empty, name)])
+            self.journal.do({"what": "add_class", "name": name}, [(empty, name)])
             return name
 
     def rename(self, old: str, new: str) -> str:
@@ -155,14 +148,14 @@ class Project:
                 return new
             between = [] if new.casefold() != old.casefold() else [f"{HIDDEN}/incoming/{secrets.token_hex(8)}"]
             steps = [old, *between, new]  # Some file systems take "robin" and "Robin" for the same name.
-            self._journal.do({"what": "rename", "name": old, "to": new}, pairwise(steps))
+            self.journal.do({"what": "rename", "name": old, "to": new}, pairwise(steps))
             return new
 
     def remove_class(self, name: str) -> None:
         """Remove a class with its photos."""
         with self._lock:
             self._check_class(name, sorted_=True)
-            self._journal.do({"what": "remove_class", "name": name}, [(name, f"{self._bin()}/{name}")])
+            self.journal.do({"what": "remove_class", "name": name}, [(name, f"{self._bin()}/{name}")])
 
     def add(self, class_name: str, files: Iterable[tuple[str, Path]]) -> list[str]:
         """Move files from `incoming` into a class, or into `unsorted`; `files` are their new names and present paths.
@@ -184,7 +177,7 @@ class Project:
                     arrived.append((path, place))
                     moves.append((waiting, target))
                 if moves:
-                    self._journal.do({"what": "add", "count": len(moves), "to": class_name}, moves)
+                    self.journal.do({"what": "add", "count": len(moves), "to": class_name}, moves)
             except BaseException:
                 for path, place in arrived:
                     with suppress(OSError):
@@ -201,7 +194,7 @@ class Project:
             elsewhere = [photo for photo in dict.fromkeys(photos) if photo.partition("/")[0] != to or "/" not in photo]
             moves = [(photo, free(f"{to}/{photo.rpartition('/')[2]}")) for photo in elsewhere]
             if moves:
-                self._journal.do({"what": "move", "count": len(moves), "to": to}, moves)
+                self.journal.do({"what": "move", "count": len(moves), "to": to}, moves)
             return [target for _, target in moves]
 
     def remove(self, photos: Sequence[str]) -> None:
@@ -211,27 +204,17 @@ class Project:
             bin_ = self._bin()
             moves = [(photo, f"{bin_}/{photo}") for photo in dict.fromkeys(photos)]
             if moves:
-                self._journal.do({"what": "remove", "count": len(moves)}, moves)
+                self.journal.do({"what": "remove", "count": len(moves)}, moves)
 
     def undo(self) -> Change | None:
         """Undo the last change, also one from an earlier run of the program."""
         with self._lock:
-            return self._journal.undo()
+            return self.journal.undo()
 
     def redo(self) -> Change | None:
         """Redo the change that was undone last."""
         with self._lock:
-            return self._journal.redo()
-
-    @property
-    def undoable(self) -> Change | None:
-        """The change that `undo` would undo."""
-        return self._journal.last
-
-    @property
-    def redoable(self) -> Change | None:
-        """The change that `redo` would do again."""
-        return self._journal.next
+            return self.journal.redo()
 
     def incoming(self) -> Path:
         """A new name for a file on its way into the project."""
@@ -315,7 +298,7 @@ class Project:
 
     def _clear_incoming(self) -> None:
         """Clear up after a process that was killed: incomplete uploads go, complete ones wait in `removed/`."""
-        needed, bin_ = self._journal.named, self._bin()
+        needed, bin_ = self.journal.named, self._bin()
         with suppress(OSError):  # A full disk must not keep the project closed.
             for path in self.own("incoming", "x").parent.iterdir():
                 if path.name.startswith("."):

@@ -22,7 +22,7 @@ from ..deploy.service.errors import failed
 from ..deploy.service.server import run
 from ..encoders.pixels.decoding import ImageError, quiet_pillow
 from ..images.errors import shown
-from . import exports, guard, page, photos
+from . import guard, jobs, page, photos
 from .learner import Learner
 from .project import Project
 from .state import AppState
@@ -32,10 +32,10 @@ STATIC = Path(__file__).parent / "static"
 
 def make_app(state: AppState) -> Starlette:
     """The page and all its routes, without the guard."""
-    uploads = photos.routes(state.project, state.learner.look)
-    return Starlette(
-        routes=[*page.routes(state), *uploads, *_routes(state), Mount("/lpp", StaticFiles(directory=STATIC))]
+    files = Starlette(
+        routes=[*photos.routes(state.project, state.learner.look), *_routes(state)], exception_handlers=photos.FAILURES
     )
+    return Starlette(routes=[*page.routes(state), Mount("/lpp", StaticFiles(directory=STATIC)), Mount("/", files)])
 
 
 def serve(
@@ -100,17 +100,14 @@ def _routes(state: AppState) -> list[Route]:
         return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, no-cache"})
 
     async def exported(request: Request) -> Response:
-        path = exports.path_of(state, request.path_params["name"])
+        path = jobs.path_of(state, request.path_params["name"])
         if path is None or not path.is_file():
             return failed(404, "no_such_file", "there is no such file: make it first.")
         name = f"{state.project.root.name}{path.suffix}"
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
-    async def ask_within_limits(request: Request) -> Response:
-        return await photos.answered(ask, request)
-
     return [
-        Route("/try", ask_within_limits, methods=["POST"]),
+        Route("/try", ask, methods=["POST"]),
         Route("/tried/{key}", tried, methods=["GET"]),
         Route("/exports/{name}", exported, methods=["GET"]),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,26 +81,16 @@ class Snapshot:
         return 0 if self.classifier is None else len(self.classifier.support_)
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The answer about one photo."""
+def answer(now: Snapshot, row: NDArray[np.float32], top: int = 5) -> dict[str, Any] | None:
+    """What a snapshot's classifier says of one embedding, (1, D), as `Answers.as_dicts` has it.
 
-    answers: tuple[tuple[str, float], ...]
-    """Labels and probabilities, the likeliest first."""
-    none: bool | None
-    """Whether it shows none of the classes; None if there are too few photos to tell."""
-    nearest: tuple[str, ...]
-    """The most similar training photos."""
-
-
-def answered(now: Snapshot, rows: NDArray[np.float32]) -> Reply | None:
-    """The answer of a snapshot's classifier for one embedding, (1, D)."""
+    It lacks `none_of_these` where there are too few photos to tell, and `nearest` where only names were learned.
+    """
     if now.model is None:
         return None
-    limit = none_threshold(now.model) if now.classifier is not None else None
-    tellable = limit is not None and np.isfinite(limit)
-    question = Question(none=FALSE_ALARMS if tellable else None, nearest=NEAREST if now.classifier is not None else 0)
-    said = answers(now.classifier or now.model, Embeddings(rows[:, None]), question)
-    likeliest = tuple((now.labels[i], float(said.probabilities[0, i])) for i in said.order[0])
-    none = None if said.none is None else bool(said.none[0])
-    return Reply(likeliest, none, tuple(said.nearest[0]) if said.nearest is not None else ())
+    limit = None if now.classifier is None else none_threshold(now.model)
+    none = FALSE_ALARMS if limit is not None and np.isfinite(limit) else None
+    question = Question(none=none, nearest=0 if now.classifier is None else NEAREST)
+    return answers(now.classifier or now.model, Embeddings(row[:, None], paths=["the photo"]), question).as_dicts(top)[
+        0
+    ]

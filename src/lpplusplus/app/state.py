@@ -20,7 +20,7 @@ from .._core.parameters import Progress
 from ..deploy.latest_worker import LatestWorker
 from .learner import Learner
 from .project import Project
-from .snapshot import Reply, Snapshot, answered
+from .snapshot import Snapshot, answer
 
 TABS = {
     "classes": "Classes",
@@ -106,7 +106,7 @@ class AppState:
         self.changes = 0
         """Grows whenever a job starts or ends, and with every change of a setting."""
         self.drawn: dict[str, dict[str, list[float]]] = {}
-        """For UMAP and PCA, the point of each photo on the map (`maps`)."""
+        """For UMAP and PCA, the point of each photo on the map (`jobs`)."""
         self._open = ExitStack()
         self._workers: dict[str, LatestWorker[Work]] = {}
         self._tried: OrderedDict[str, _Tried] = OrderedDict()
@@ -209,12 +209,12 @@ class AppState:
                 self._tried.popitem(last=False)[1].path.unlink(missing_ok=True)
         return key
 
-    def reply(self, now: Snapshot, key: str | None) -> Reply | None:
+    def reply(self, now: Snapshot, key: str | None) -> dict[str, Any] | None:
         """The answer of the present classifier about a photo that was tried."""
         tried = self._tried.get(key or "")
         if tried is None or now.model is None or tried.row.shape[1] != now.model.n_features_in_:
             return None
-        return answered(now, tried.row)
+        return answer(now, tried.row)
 
     def tried_file(self, key: str) -> Path | None:
         """Where a photo that was tried is."""

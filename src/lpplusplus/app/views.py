@@ -16,7 +16,7 @@ from ..images.hold_out import BOTH, NAMES
 from ..images.projection import colour
 from ..images.sources.folders import UNSORTED
 from ..images.suggesting import Suggestion
-from . import exports, maps
+from . import jobs
 from .folder import Photo, counted
 from .project import CLASSIFIER, about_change
 from .snapshot import Snapshot
@@ -121,8 +121,8 @@ def _curve(now: Snapshot) -> dict[str, Any] | None:
 
 def _try(state: AppState, now: Snapshot, view: ViewState) -> dict[str, Any]:
     reply, photos = state.reply(now, view.tried), now.listing.where()
-    nearest = [photos[path] for path in reply.nearest if path in photos] if reply is not None else []
-    return {"reply": reply, "nearest": nearest}
+    nearest = () if reply is None else reply.get("nearest", ())
+    return {"reply": reply, "nearest": [photos[path] for path in nearest if path in photos]}
 
 
 def _review(state: AppState, now: Snapshot, _: ViewState) -> dict[str, Any]:
@@ -174,11 +174,11 @@ def _understand(state: AppState, now: Snapshot, view: ViewState) -> dict[str, An
 
 
 def _map(state: AppState, now: Snapshot) -> dict[str, Any] | None:
-    found = maps.on_map(state, now.listing)
+    found = jobs.on_map(state, now.listing)
     if found is None:
         return None
     where = now.listing.where()
-    xy, kind = maps.points(state, found)
+    xy, kind = jobs.points(state, found)
     low, high = xy.min(axis=0), xy.max(axis=0)
     fills = {label: colour(number) for number, label in enumerate(now.listing.classes)}
     photos = [where[path] for path in found.paths]
@@ -186,8 +186,8 @@ def _map(state: AppState, now: Snapshot) -> dict[str, Any] | None:
         (photo, f"{x:.1f}", f"{MAP_SIZE - y:.1f}", fills.get(photo.label, "grey"))
         for photo, (x, y) in zip(photos, MAP_SIZE * (xy - low) / np.maximum(high - low, 1e-12), strict=True)
     ]
-    other = ("PCA" if kind == "UMAP" else "UMAP") if maps.can_have_umap(found) else None
-    job = state.jobs.get(maps.JOB)
+    other = ("PCA" if kind == "UMAP" else "UMAP") if jobs.can_have_umap(found) else None
+    job = state.jobs.get(jobs.MAP)
     return {
         "points": drawn,
         "fills": list(fills.items()),
@@ -218,7 +218,7 @@ def _matrix(now: Snapshot, view: ViewState) -> dict[str, Any] | None:
 def _export(state: AppState, now: Snapshot, _: ViewState) -> dict[str, Any]:
     root = Path(state.project.root.name)
     return {
-        "FILES": [(kind, made.title, made.about) for kind, made in exports.FILES.items()],
+        "FILES": [(kind, made.title, made.about) for kind, made in jobs.FILES.items()],
         "encoders": [kind for kind in known_encoders() if kind.scheme.islower() and ":" not in kind.scheme],
         "used": str(state.project.settings["encoder"]),
         "root": root.name,
@@ -250,7 +250,7 @@ def percent(part: float) -> str:
 def _job_text(job: Job) -> str:
     if job.kind.startswith("encoder "):
         return f"Downloading {job.kind.removeprefix('encoder ')}: {job.done} of {job.total} MB"
-    if job.kind != maps.JOB:
+    if job.kind != jobs.MAP:
         return f"Working: {job.done} of {job.total}"
     return (
         f"Drawing with UMAP: {job.done} of {job.total}" if job.total else "Drawing with UMAP: it takes half a minute …"

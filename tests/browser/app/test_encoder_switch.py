@@ -25,13 +25,13 @@ WEIGHTS = {f"{part}/model.onnx": file_digest(FOLDERS["drawings"] / part / "model
 PROGRAM = """
 import dataclasses
 import sys
-from lpplusplus.app import exports
+from lpplusplus.app import jobs
 from lpplusplus.cli import main
 from lpplusplus.encoders import named_models
 
 named_models.PINNED["clip"], named_models.WEIGHTS["clip"] = {source!r}, {weights!r}
 named_models.KINDS["clip"] = dataclasses.replace(named_models.KINDS["clip"], size=2_840_000)
-exports.PULL = ("-c", sys.orig_argv[2], "encoders", "pull")
+jobs.PULL = ("-c", sys.orig_argv[2], "encoders", "pull")
 sys.exit(main())
 """
 

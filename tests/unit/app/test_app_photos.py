@@ -12,6 +12,7 @@ from PIL import Image
 
 from lpplusplus.encoders.pixels.decoding import quiet_pillow
 from toy_images import encoded, toy_image
+from toy_project import photos_of
 
 pytest.importorskip("fastapi", reason="needs the extra app")
 from starlette.applications import Starlette
@@ -68,7 +69,10 @@ def project(tmp_path):
 
 @pytest.fixture
 def client(project):
-    with quiet_pillow(), TestClient(Starlette(routes=photos.routes(project))) as made:
+    with (
+        quiet_pillow(),
+        TestClient(Starlette(routes=photos.routes(project), exception_handlers=photos.FAILURES)) as made,
+    ):
         yield made
 
 
@@ -213,7 +217,7 @@ def test_too_many_files(client, project):
     answer = upload(client, *many)
     assert answer.status_code == 413
     assert answer.json()["error"]["code"] == "too_many_images"
-    assert len(project.photos("robin")) == 2
+    assert len(photos_of(project, "robin")) == 2
 
 
 @pytest.mark.parametrize(
@@ -265,7 +269,7 @@ def test_a_body_that_is_no_form(client, project, body):
     assert answer.status_code == 400 or answer.json() == {"added": [], "refused": []}
     for kind in ("multipart/form-data", "text/plain", "application/json", ""):
         assert client.post("/upload/robin", content=body, headers={"Content-Type": kind}).status_code in (400, 415)
-    assert len(project.photos("robin")) == 2
+    assert len(photos_of(project, "robin")) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lpplusplus.app import exports
+from lpplusplus.app import jobs
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
 from lpplusplus.app.state import TABS, AppState, ViewState
@@ -83,7 +83,7 @@ def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(st
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    exports.switch(state, "clip")
+    jobs.switch(state, "clip")
     job = "encoder clip"
     for _ in range(3000):
         if state.jobs[job].over:
@@ -97,8 +97,8 @@ def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(st
 
 def test_a_fetch_can_be_cancelled(state, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(exports, "PULL", ("-c", "import time; time.sleep(600)"))
-    exports.switch(state, "clip-large")
+    monkeypatch.setattr(jobs, "PULL", ("-c", "import time; time.sleep(600)"))
+    jobs.switch(state, "clip-large")
     assert state.busy("encoder clip-large")
     state.cancel("encoder clip-large")
     for _ in range(600):

@@ -9,7 +9,7 @@ from PIL import Image
 
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
-from lpplusplus.app.snapshot import answered
+from lpplusplus.app.snapshot import answer
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.store import FeatureStore
 
@@ -45,7 +45,7 @@ def project(tmp_path):
 def ask(learner, photo):
     path = learner.project.incoming()
     photo.save(path, "PNG")
-    return answered(learner.snapshot, learner.embed_file(path))
+    return answer(learner.snapshot, learner.embed_file(path))
 
 
 def settled(learner):
@@ -63,8 +63,8 @@ def test_from_names_to_photos_to_measures(project):
         assert now.classifier is None
         assert now.labels == ("blue square", "green square", "red square")
         reply = ask(learner, picture("red", 1))
-        assert reply.none is None
-        assert sum(chance for _, chance in reply.answers) == pytest.approx(1)
+        assert "none_of_these" not in reply
+        assert sum(one["probability"] for one in reply["top"]) == pytest.approx(1)
         fill(project.root)
         now = settled(learner)
         assert now.learned == 12
@@ -75,9 +75,9 @@ def test_from_names_to_photos_to_measures(project):
         assert {one.path for one in now.suggested} == {f"unsorted/{c}{i}.png" for c in COLOURS for i in range(3)}
         assert all(one.guess.split()[0] in one.path for one in now.suggested)
         reply = ask(learner, picture("blue", 5))
-        assert reply.answers[0][0] == "blue square"
-        assert reply.nearest[0].startswith("blue square/")
-        assert reply.none is False
+        assert reply["top"][0]["label"] == "blue square"
+        assert reply["nearest"][0].startswith("blue square/")
+        assert reply["none_of_these"] is False
         assert now.phase == "idle"
         assert now.problem is None
 
@@ -197,7 +197,7 @@ def test_a_class_without_photos_is_known_by_its_name(project):
     with Learner(project) as learner:
         now = settled(learner)
         assert now.labels[-1] == "yellow square"
-        assert len(ask(learner, picture("red", 3)).answers) == 4
+        assert len(ask(learner, picture("red", 3))["top"]) == 4
 
 
 def test_cancel_stops_and_a_change_goes_on(project):
@@ -255,10 +255,10 @@ def test_none_of_these(project):
     fill(project.root, per_class=8, unsorted=0)
     with Learner(project) as learner:
         settled(learner)
-        assert ask(learner, picture("blue", 5)).none is False
+        assert ask(learner, picture("blue", 5))["none_of_these"] is False
         rng = np.random.default_rng(0)
         chess = Image.fromarray(255 * rng.integers(0, 2, (6, 6), dtype=np.uint8)).resize((200, 200), 0).convert("RGB")
-        assert ask(learner, chess).none is True
+        assert ask(learner, chess)["none_of_these"] is True
 
 
 def test_an_unsorted_copy_of_a_labelled_photo_comes_last_and_does_come(project):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from lpplusplus.app import maps
+from lpplusplus.app import jobs
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
 from lpplusplus.app.state import AppState, ViewState
@@ -39,30 +39,30 @@ def until(condition):
 
 def test_cancelled_it_stays_as_it_was(state):
     assert "(PCA)" in shown(state)
-    maps.draw(state, "UMAP")
+    jobs.draw(state, "UMAP")
     assert "Cancel" in shown(state)
-    state.cancel(maps.JOB)
-    until(lambda: not state.busy(maps.JOB))
-    assert state.jobs[maps.JOB].problem is None
+    state.cancel(jobs.MAP)
+    until(lambda: not state.busy(jobs.MAP))
+    assert state.jobs[jobs.MAP].problem is None
     assert "(PCA)" in shown(state)
 
 
 @pytest.mark.filterwarnings("ignore")  # Of numba and UMAP.
 def test_umap_with_progress_and_the_same_in_another_process(state):
     seen = set()
-    maps.draw(state, "UMAP")
+    jobs.draw(state, "UMAP")
 
     def over():
-        job = state.jobs[maps.JOB]
+        job = state.jobs[jobs.MAP]
         seen.add((job.done, job.total))
         return job.over
 
     until(over)
-    assert state.jobs[maps.JOB].problem is None
+    assert state.jobs[jobs.MAP].problem is None
     assert seen >= {(0, 0)}
     assert max(seen) > (0, 0), "progress of its steps"
-    found = maps.on_map(state, state.learner.snapshot.listing)
-    xy, kind = maps.points(state, found)
+    found = jobs.on_map(state, state.learner.snapshot.listing)
+    xy, kind = jobs.points(state, found)
     assert kind == "UMAP"
     assert "(UMAP)" in shown(state)
     np.testing.assert_array_equal(xy, umap(found.rows))
@@ -72,11 +72,11 @@ def test_a_move_keeps_the_map_and_a_new_photo_asks_for_a_new_one(state):
     """Follows the test before."""
     if "UMAP" not in state.drawn:
         pytest.skip("needs the map of the test before")
-    before, _ = maps.points(state, maps.on_map(state, state.learner.snapshot.listing))
+    before, _ = jobs.points(state, jobs.on_map(state, state.learner.snapshot.listing))
     state.project.move(["robin/000.png"], "wren")
     state.learner.look()
     assert state.learner.wait(600)
-    after, kind = maps.points(state, maps.on_map(state, state.learner.snapshot.listing))
+    after, kind = jobs.points(state, jobs.on_map(state, state.learner.snapshot.listing))
     assert kind == "UMAP"
     assert sorted(after.tolist()) == sorted(before.tolist())
     toy_image(999).save(state.project.root / "wren" / "new.png")

@@ -12,6 +12,7 @@ from PIL import Image
 
 from lpplusplus.app.project import FolderError, Project
 from toy_images import encoded, toy_image
+from toy_project import photos_of
 
 OLD = Path(__file__).parents[2] / "data" / "page_project.zip"
 
@@ -207,9 +208,9 @@ def test_a_class_that_was_removed_comes_back_into_a_new_one_of_its_name(root):
         (root / "cat").mkdir()
         (root / "cat" / "1.png").write_bytes(png("green"))
         project.undo()
-        assert project.photos("cat") == ["cat/0.png", "cat/1-2.png", "cat/1.png"]
+        assert photos_of(project, "cat") == ["cat/0.png", "cat/1-2.png", "cat/1.png"]
         project.redo()
-        assert project.photos("cat") == ["cat/1.png"]
+        assert photos_of(project, "cat") == ["cat/1.png"]
         assert everything(root) == sorted([*before, png("green")])
 
 
@@ -255,10 +256,10 @@ def test_a_project_of_the_version_before(tmp_path):
     for _ in range(2):
         with Project(root) as project:
             assert sorted(project.listing().where()) == here
-            assert project.undoable.about["what"] == "rename"
+            assert project.journal.last.about["what"] == "rename"
             assert project.redo().about["what"] == "remove"
             assert project.redo().about["what"] == "add"
-            assert project.photos("Wren")[-1] == "Wren/late.png"
+            assert photos_of(project, "Wren")[-1] == "Wren/late.png"
             project.undo()
             project.undo()
     with Project(root) as project:
@@ -296,7 +297,10 @@ def client(root):
 
     from lpplusplus.app import photos
 
-    with Project(root) as project, TestClient(Starlette(routes=photos.routes(project))) as made:
+    with (
+        Project(root) as project,
+        TestClient(Starlette(routes=photos.routes(project), exception_handlers=photos.FAILURES)) as made,
+    ):
         made.project = project
         yield made
 
