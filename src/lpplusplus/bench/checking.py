@@ -14,8 +14,7 @@ def check(value: Any, kind: Any, where: str, error: type[Exception] = ValueError
     """The value as `kind` says, a list as a tuple if it says so. Else raises `error`, which names the place.
 
     `kind` is a type hint. In `Annotated`, a number is a lower bound and a function is a rule, which gets the value and
-    the place, and raises ValueError. A function alone is a rule for a value of any type. Types that JSON does not have
-    are passed over.
+    the place, and raises ValueError. Types that JSON does not have are passed over.
 
     >>> check([1, 2], tuple[Annotated[int, 1], ...], "plan.toml: shots")
     (1, 2)
@@ -25,14 +24,10 @@ def check(value: Any, kind: Any, where: str, error: type[Exception] = ValueError
     """
     if not _fits(value, kind):
         raise error(f"{where} must be {_words(kind)}, got {value!r}.")
-    if get_origin(kind) is Annotated:
-        value = check(value, get_args(kind)[0], where, error)
     try:
-        for rule in _rules(kind):
-            rule(value, where)
+        return _ruled(value, kind, where)
     except ValueError as problem:
         raise problem if isinstance(problem, error) else error(str(problem)) from problem
-    return tuple(value) if get_origin(kind) is tuple else value
 
 
 def record(kind: type[_T], content: Any, where: str, error: type[Exception] = ValueError, *, more: bool = False) -> _T:
@@ -57,12 +52,18 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def _rules(kind: Any) -> list[Any]:
-    if get_origin(kind) is Annotated:
-        return [rule for rule in get_args(kind)[1:] if callable(rule)]
-    return (
-        [kind] if callable(kind) and not isinstance(kind, type) and get_origin(kind) is None and kind is not Any else []
-    )
+def _ruled(value: Any, kind: Any, where: str) -> Any:
+    """The value, with every rule in its kind obeyed, and lists as tuples where it says so."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        value = _ruled(value, inner[0], where)
+        for rule in filter(callable, inner[1:]):
+            rule(value, where)
+    elif origin is tuple:
+        return tuple(_ruled(one, inner[0], where) for one in value)
+    elif origin in (dict, Mapping):
+        return {key: _ruled(one, inner[1], where) for key, one in value.items()}
+    return value
 
 
 def _fits(value: Any, kind: Any) -> bool:

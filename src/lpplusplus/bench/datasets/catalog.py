@@ -216,7 +216,7 @@ def parse_entry(name: str, table: Any, where: str) -> Entry:
             raise DatasetError(f"{where}: the key {key!r} is missing.")
     options = {key: values.pop(key) for key in table if key in layout.keys}
     entry = Entry(**{"title": name, "templates": (), **values, "name": name, "options": options})
-    layout.needs(entry)  # Raises for keys that contradict each other.
+    layout.check(entry)
     return entry
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PureWindowsPath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from ...encoders.class_text import check_templates
 from .splits import PARTS, DatasetError, ImageSplits
@@ -32,14 +32,8 @@ def safe_path(text: Any, where: str) -> str:
     return "/".join(piece for piece in text.split("/") if piece not in ("", ".")) or "."
 
 
-def table(rule: Callable[[Any, str], object]) -> Any:
-    """The kind of a table whose values pass `rule`, for `check`."""
-
-    def every(values: Mapping[str, Any], where: str) -> None:
-        for value in values.values():
-            rule(value, where)
-
-    return Annotated[Mapping[str, Any], every]
+FilePath: TypeAlias = Annotated[str, safe_path]
+"""What a catalog says of a file or folder, relative to another."""
 
 
 def _check_templates(value: list[str], where: str) -> None:
@@ -86,7 +80,7 @@ class Description:
 
     name: str
     title: str
-    folder: Annotated[str, safe_path]
+    folder: FilePath
     reader: str
     templates: Annotated[tuple[str, ...], _check_templates]
     group: str = "own"
@@ -126,23 +120,44 @@ class Reader:
     Attributes
     ----------
     keys
-        Keys of a catalog entry that this layout adds to the common ones, each with a type or a rule: see `check`.
+        Keys of a catalog entry that this layout adds to the common ones, each with its kind: see `check`.
     required
         Keys that an entry of this layout must have.
-    needs
-        Files and folders that must exist, relative to the root of all data sets. A tuple has alternatives: one of them
-        must exist. Raises `DatasetError` for keys that contradict each other.
     read
         Reads a data set below the root of all data sets; None for a layout of embeddings instead of images.
     listed
         Whether images are named by a list, so that some of them may be missing.
+    identified
+        Whether a file has the class names of folders that are called by identifiers.
+    inside
+        A file that must be in each folder that `keys` name.
+    check
+        Raises `DatasetError` for keys that contradict each other.
     """
 
     keys: Mapping[str, Any]
     required: tuple[str, ...]
-    needs: Callable[[Description], list[tuple[str, ...]]]
     read: Callable[[Description, Path], ImageSplits] | None
     listed: bool = False
+    identified: bool = False
+    inside: str = ""
+    check: Callable[[Description], object] = lambda entry: None
+
+    def needs(self, entry: Description) -> list[tuple[str, ...]]:
+        """Files and folders that must exist below the root of all data sets; a tuple has alternatives."""
+        given = {"images": "."} | dict(entry.options) if "images" in self.keys else entry.options
+        named = [given[key] for key, kind in self.keys.items() if kind not in (str, bool) and key in given]
+        paths = [path for one in named for path in ([one] if isinstance(one, str) else one.values())]
+        needed: list[tuple[str, ...]] = [(entry.below(path + self.inside),) for path in paths]
+        return [*needed, *([name_files(entry)] if self.identified else [])]
+
+
+NAMES = "classnames.txt"
+
+
+def name_files(entry: Description) -> tuple[str, ...]:
+    """Files with class names. CoOp has a copy in each set's folder; ImageNet's own file serves as well."""
+    return (entry.below(NAMES), *([f"{entry.parent}/{NAMES}"] if entry.parent else []))
 
 
 def read_text(path: Path) -> str:

@@ -10,17 +10,17 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ...images.sources import ImageSet, from_folder
 from ...images.sources.folders import EXTENSIONS
-from .description import Description, Reader, lines, listing, read_text, safe_path, table
+from .description import NAMES, Description, FilePath, Reader, lines, listing, name_files, read_text, safe_path
 from .splits import PARTS, DatasetError, ImageSplits, Part
 
-NAMES = "classnames.txt"
 IDENTIFIER = re.compile(r"n\d{8}")
 
 
@@ -71,11 +71,6 @@ def _json_part(entries: list[Any], images: Path, names: dict[int, str], where: s
     return Part(images, tuple(files), np.array(labels, np.intp))
 
 
-def _json_needs(entry: Description) -> list[tuple[str, ...]]:
-    images = entry.options.get("images", ".")
-    return [(entry.below(images),), (entry.below(entry.options["split"]),)]
-
-
 def _read_aircraft(entry: Description, root: Path) -> ImageSplits:
     """Read and check the lists, without looking for the images."""
     folder = root / entry.folder
@@ -102,12 +97,9 @@ def _aircraft_part(entry: Description, folder: Path, file: str, known: dict[str,
     return Part(folder / entry.options.get("images", "."), tuple(files), np.array(labels, np.intp))
 
 
-def _aircraft_needs(entry: Description) -> list[tuple[str, ...]]:
-    options = entry.options
-    if not {"train", "test"} <= options["lists"].keys() <= set(PARTS):
-        raise DatasetError(f"{entry.name}: lists must name the files of train, test and, if there is one, val.")
-    files = [options.get("images", "."), options["names"], *options["lists"].values()]
-    return [(entry.below(file),) for file in files]
+def _check_lists(lists: Mapping[str, str], where: str) -> None:
+    if not {"train", "test"} <= lists.keys() <= set(PARTS):
+        raise DatasetError(f"{where} must name the files of train, test and, if there is one, val.")
 
 
 def read_names(path: Path) -> dict[str, str]:
@@ -157,13 +149,9 @@ def images_of(where: Path, folders: dict[str, str]) -> Part:
     return Part(where, tuple(files), np.repeat(np.arange(len(counts), dtype=np.intp), counts))
 
 
-def _imagenet_needs(entry: Description) -> list[tuple[str, ...]]:
-    return [(entry.below(place),) for place in (entry.options["train"], entry.options["test"], NAMES)]
-
-
 def _read_shift(entry: Description, root: Path) -> ImageSplits:
     """The classes are those that have a folder."""
-    names = read_names(next(file for place in _name_files(entry) if (file := root / place).is_file()))
+    names = read_names(next(file for place in name_files(entry) if (file := root / place).is_file()))
     where = root / entry.folder / entry.options["images"]
     found, _ = listing(where)
     if entry.options.get("numbered", False):
@@ -180,15 +168,6 @@ def _read_shift(entry: Description, root: Path) -> ImageSplits:
         what = f"folder {unknown[0]}, which {NAMES} lacks" if unknown else "no folders of classes such as n01440764"
         raise DatasetError(f"{where} has {what}.")
     return splits_of(entry, tuple(folders), names, test=images_of(where, folders))
-
-
-def _name_files(entry: Description) -> tuple[str, ...]:
-    """Files with class names. CoOp has a copy in each set's folder; ImageNet's own file serves as well."""
-    return (entry.below(NAMES), *([f"{entry.parent}/{NAMES}"] if entry.parent else []))
-
-
-def _shift_needs(entry: Description) -> list[tuple[str, ...]]:
-    return [(entry.below(entry.options["images"]),), _name_files(entry)]
 
 
 def _read_folders(entry: Description, root: Path) -> ImageSplits:
@@ -224,10 +203,6 @@ def _folders(entry: Description) -> dict[str, str]:
     return given
 
 
-def _folders_needs(entry: Description) -> list[tuple[str, ...]]:
-    return [(entry.below(place),) for place in _folders(entry).values()]
-
-
 def feature_path(entry: Description, root: Path, encoder: str | None) -> Path:
     """The file of an encoder; by default the first encoder."""
     files = entry.options["files"]
@@ -237,37 +212,36 @@ def feature_path(entry: Description, root: Path, encoder: str | None) -> Path:
     return root / entry.below(place)
 
 
-def _feature_needs(entry: Description) -> list[tuple[str, ...]]:
-    if not entry.options["files"]:
-        raise DatasetError(f"{entry.name}: files must name a file for each encoder.")
-    return [(entry.below(place),) for place in entry.options["files"].values()]
+def _check_files(files: Mapping[str, str], where: str) -> None:
+    if not files:
+        raise DatasetError(f"{where} must name a file for each encoder.")
 
 
-def _clip_benchmark_needs(entry: Description) -> list[tuple[str, ...]]:
-    return [(f"{place}/features_train.pt",) for (place,) in _feature_needs(entry)]
-
+_FEATURES = {"files": Annotated[Mapping[str, FilePath], _check_files], "prompt": str}
 
 READERS: dict[str, Reader] = {
     # `split`, the file; `images`, the folder that its paths are relative to.
-    "split-json": Reader({"images": safe_path, "split": safe_path}, ("split",), _json_needs, _read_json, listed=True),
+    "split-json": Reader({"images": FilePath, "split": FilePath}, ("split",), _read_json, listed=True),
     # `names`, the file of class names; `lists`, a file for each split; `images`, their folder; `suffix` of names.
     "aircraft-lists": Reader(
-        {"images": safe_path, "suffix": str, "names": safe_path, "lists": table(safe_path)},
+        {
+            "images": FilePath,
+            "suffix": str,
+            "names": FilePath,
+            "lists": Annotated[Mapping[str, FilePath], _check_lists],
+        },
         ("names", "lists"),
-        _aircraft_needs,
         _read_aircraft,
         listed=True,
     ),
     # `train` and `test`, folders of identifiers.
-    "imagenet": Reader({"train": safe_path, "test": safe_path}, ("train", "test"), _imagenet_needs, _read_imagenet),
+    "imagenet": Reader({"train": FilePath, "test": FilePath}, ("train", "test"), _read_imagenet, identified=True),
     # `images`, the folder of identifiers; `numbered`, if folders are called 0, 1, … instead.
-    "imagenet-shift": Reader({"images": safe_path, "numbered": bool}, ("images",), _shift_needs, _read_shift),
+    "imagenet-shift": Reader({"images": FilePath, "numbered": bool}, ("images",), _read_shift, identified=True),
     # `images`, the folder of one pool; or `train`, `test` and perhaps `val`.
-    "folder-per-class": Reader(
-        {"images": safe_path, **dict.fromkeys(PARTS, safe_path)}, (), _folders_needs, _read_folders
-    ),
+    "folder-per-class": Reader(dict.fromkeys(("images", *PARTS), FilePath), (), _read_folders, check=_folders),
     # `files`, a file or Parquet data set for each encoder; `prompt`: "average", "all", or the words of one.
-    "feature-file": Reader({"files": table(safe_path), "prompt": str}, ("files",), _feature_needs, None),
+    "feature-file": Reader(_FEATURES, ("files",), None),
     # As `feature-file`; each is a folder of the cache of CLIP_benchmark.
-    "clip-benchmark": Reader({"files": table(safe_path), "prompt": str}, ("files",), _clip_benchmark_needs, None),
+    "clip-benchmark": Reader(_FEATURES, ("files",), None, inside="/features_train.pt"),
 }
