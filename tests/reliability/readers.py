@@ -27,7 +27,7 @@ from lpplusplus.images.embeddings import Embeddings, Origin
 from lpplusplus.images.sources import SourceError
 from lpplusplus.images.sources.arrays import read_arrays
 from lpplusplus.images.sources.class_names import read_class_names
-from lpplusplus.images.sources.manifests import from_manifest
+from lpplusplus.images.sources.image_set import from_manifest
 from lpplusplus.images.store import FeatureStore, Shard, StoreError
 from lpplusplus.images.store.feature_store import STORE, ShardIndex, digest_of
 from lpplusplus.images.store.shards import _UNSEALED, list_digest, map_embeddings, read_shard, write_shard

@@ -11,8 +11,9 @@ from PIL import Image, ImageDraw
 
 from lpplusplus.images import drawings
 from lpplusplus.images.drawings import Scene
-from lpplusplus.images.drawings.rendering import (
+from lpplusplus.images.drawings.scene import (
     _OVERSAMPLING,
+    Spot,
     _bounds,
     _fill,
     _grain,
@@ -23,8 +24,8 @@ from lpplusplus.images.drawings.rendering import (
     _stripes,
     _stroke,
     _tint,
+    place,
 )
-from lpplusplus.images.drawings.scene import Spot, place
 
 DOMAINS = ("plain", "shifted")
 

@@ -12,7 +12,7 @@ import safetensors.numpy
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import arrays, class_names, from_folder, read_arrays
 from lpplusplus.images.sources.class_names import read_class_names
-from lpplusplus.images.sources.manifests import from_manifest
+from lpplusplus.images.sources.image_set import from_manifest
 from lpplusplus.images.store import FeatureStore, StoreError, is_store
 from lpplusplus.images.store.feature_store import digest_of
 from toy_encoder import ToyEncoder

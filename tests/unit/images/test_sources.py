@@ -14,7 +14,7 @@ from lpplusplus.encoders.class_text import display_name
 from lpplusplus.images.opening import open_source, select
 from lpplusplus.images.sources import SourceError, from_folder, from_list, open_images, read_arrays, sample_shots
 from lpplusplus.images.sources.class_names import prompt_names, read_class_names
-from lpplusplus.images.sources.manifests import from_manifest
+from lpplusplus.images.sources.image_set import from_manifest
 from toy_images import toy_image
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..._core.files import atomic_write
-from .rendering import render
-from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TABLES, TEXTURES, Scene, Thing, pick
+from .scene import ARRANGEMENTS, BACKDROPS, COLOURS, TABLES, TEXTURES, Scene, Thing, pick, render
 
 __all__ = ["DemoClass", "Scene", "Thing", "demo_classes", "render", "write_demo"]
 

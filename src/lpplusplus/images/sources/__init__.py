@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SourceError
 from .arrays import read_arrays
 from .folders import EXTENSIONS, PartName, from_folder, from_zip
-from .image_set import ImageSet, from_list, sample_shots
-from .manifests import MANIFESTS, from_manifest
+from .image_set import MANIFESTS, ImageSet, from_list, from_manifest, sample_shots
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -21,8 +21,7 @@ from ...encoders.pixels import RAW_ADVICE, RAW_SUFFIXES
 from ..errors import SourceError, shown
 from .arrays import FREELY_UNPACKED, MOST_PACKED
 from .class_names import listed
-from .image_set import ImageSet, Item, StoredFile, labelled
-from .manifests import MANIFESTS
+from .image_set import MANIFESTS, ImageSet, Item, StoredFile, labelled
 
 if TYPE_CHECKING:
     from ...encoders.pixels.decoding import ImageError, Limits
