@@ -16,7 +16,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from lpplusplus.methods._cache import count_hits, grid
+from lpplusplus.methods.tip_adapter import count_hits, grid
 
 from .measure import median
 from .synthetic import Task, clip_like

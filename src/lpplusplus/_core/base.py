@@ -40,8 +40,8 @@ class FewShotClassifier(ClassifierMixin, InputChecks):  # type: ignore[misc]
     else is inherited: checks, labels of any kind, several views per image, prediction in numpy or torch, saving.
 
     `_fit_task` also sets `chosen_`: each thing that it chose among several values and the data that decided, such as
-    `{"alpha": "validation"}`, or `{}` if there was nothing to choose. The benchmark's tables show it; there, a method
-    that leaves it out is "not recorded".
+    `{"image weight": "validation"}`, or `{}` if there was nothing to choose. The benchmark's tables show it; there, a
+    method that leaves it out is "not recorded".
 
     A method is a class `with_parameters`: a dataclass whose fields are its parameters. The allowed values of a field
     are part of its annotation, such as `epochs: Annotated[int, number(0, whole=True)] = 20`, and are checked in `fit`.

@@ -182,8 +182,8 @@ def selection_of(model: BaseEstimator) -> str:
     """What a fitted model says that it chose, and on which data; a model that does not say is never assumed to be fair.
 
     >>> from types import SimpleNamespace
-    >>> selection_of(SimpleNamespace(chosen_={"alpha": "validation", "beta": "validation"}))
-    'alpha, beta by validation'
+    >>> selection_of(SimpleNamespace(chosen_={"cache weight": "validation", "beta": "validation"}))
+    'cache weight, beta by validation'
     >>> selection_of(SimpleNamespace(chosen_={})), selection_of(SimpleNamespace())
     ('nothing chosen', 'not recorded')
     """

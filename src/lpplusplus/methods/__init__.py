@@ -1,7 +1,7 @@
 """Every other classifier on embeddings, one file each, all with the contract of `LPPlusPlus`.
 
 Files that begin with an underscore are helpers: `_training.py` is what the methods trained with torch share,
-`_cache.py` what the Tip-Adapters share, `_prompts.py` and `_text_tower.py` what the prompt learners share.
+`_prompts.py` what the prompt learners share.
 """
 
 from .._core.base import FewShotClassifier

@@ -88,7 +88,7 @@ class CLAP(TorchTrained, TextBased):
             replace(task, views=None),
             [weights],
             logits,
-            Schedule(self.epochs, self.batch_size, self.learning_rate, factor, "SGD", {"momentum": 0.9}),
+            Schedule(self.epochs, self.batch_size, self.learning_rate, factor, options={"momentum": 0.9}),
             seed=int(generator(self.random_state).integers(2**31)),
             penalty=lambda: (ties * ((weights - start) ** 2).sum(1)).mean(),
         )

@@ -132,7 +132,7 @@ class ClipAdapter(TorchTrained, TextBased):
         flavour = FLAVOURS[self.flavour]
         epochs = epochs_by_shots(task.fewest_shots) if self.epochs is None else self.epochs
         rate = flavour.learning_rate if self.learning_rate is None else self.learning_rate
-        return Schedule(epochs, self.batch_size, rate, cosine(epochs, WARM_UP / rate), "SGD", flavour.sgd)
+        return Schedule(epochs, self.batch_size, rate, cosine(epochs, WARM_UP / rate), options=flavour.sgd)
 
     def _scores(self, X: Array, names: Array, down: Array, up: Array) -> Array:
         """Logits of embeddings at any weights of the network, in training and in prediction."""

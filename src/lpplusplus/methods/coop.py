@@ -33,9 +33,8 @@ from .._core.task import Task
 from ..encoders.base import EncoderError
 from ..encoders.class_text import DEFAULT_TEMPLATE, check_templates, class_texts
 from ..encoders.open_clip import OpenClipEncoder
-from ._prompts import ContextPrompts, prompt_names
-from ._text_tower import TextTower
-from ._training import Checkpoint, Schedule, TorchTrained, cosine, epochs_by_shots, identity, require_torch, tensor
+from ._prompts import ContextPrompts, TextTower, prompt_names
+from ._training import Checkpoint, Schedule, TorchTrained, cosine, epochs_by_shots, require_torch, tensor
 
 N_CONTEXT = 16
 """Number of context vectors by default."""
@@ -359,7 +358,7 @@ class CoOp(TorchTrained):
         settings |= {"method": type(self).__name__, "weights": self.fingerprint_, "classes": self._labels.tolist()}
         stack = task.X if task.views is None else task.views
         arrays = {"X": stack, "y": task.y, "X_val": task.X_val, "y_val": task.y_val, "text": self.text_}
-        return Checkpoint(self.checkpoint, identity(settings, arrays))
+        return Checkpoint(self.checkpoint, settings, arrays)
 
 
 @contextmanager

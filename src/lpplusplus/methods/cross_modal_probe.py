@@ -1,6 +1,5 @@
 """Cross-modal probe: a linear head for which class names are training samples like images."""
 
-import math
 from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -12,14 +11,14 @@ from .._core.backend import Array
 from .._core.parameters import CALLBACK, SEED, Progress, generator, nothing, number, several, with_parameters
 from .._core.softmax import softmax
 from .._core.task import Task
+from ..probe.solvers.adam import Moments
+from ._training import cosine
 from .zero_shot import TextBased
 
 WARM_UP, FIRST_RATE = 50, 1e-5
 """Iterations in which the rate rises, and the rate of the first."""
 CHECK = 100
 """Iterations between two looks at the validation data."""
-MOMENTS, EPS = (0.9, 0.999), 1e-8
-"""Adam's own constants."""
 
 
 class _Best(NamedTuple):
@@ -135,19 +134,25 @@ class CrossModalProbe(TextBased):
         (N, D), K, G, scale = task.X.shape, task.n_classes, len(pairs), float(self.logit_scale)
         half = batch_size // 2
         streams = _shuffled(rng, N, batch_size - half, 0), _shuffled(rng, names.shape[0], half, N)
-        heads = _AdamW(xp.concat([self.coef_[None, :, :] / scale] * G), pairs, self.iterations)
+        heads = xp.concat([self.coef_[None, :, :] / scale] * G)
+        moments = Moments(heads)
         for done in range(1, self.iterations + 1):
             rows = backend.like(np.concatenate([next(stream) for stream in streams]), y)
             B, n = X[rows, :], rows.shape[0]
-            z = scale * (B @ heads.weights.reshape(-1, D).T).reshape(n * G, K)  # A row for each sample and head.
+            z = scale * (B @ heads.reshape(-1, D).T).reshape(n * G, K)  # A row for each sample and head.
             each, own = backend.arange(z, n * G), xp.repeat(y[rows], G)
             right = z[each, own]
             normaliser = softmax(z, out=z)
             z[each, own] -= 1
-            heads.step((z.reshape(n, -1).T @ B * (scale / n)).reshape(G, K, D))
+            steps = moments.direction((z.reshape(n, -1).T @ B * (scale / n)).reshape(G, K, D))
+            for head, step, (rate, decay) in zip(heads, steps, pairs, strict=True):
+                now = rate_at(done - 1, rate, self.iterations)
+                head *= 1 - now * decay
+                step *= now
+                head -= step
             if done % CHECK == 0 or done == self.iterations:
                 losses = normaliser[:, 0] - right
-                yield done, [float(loss) for loss in xp.mean(losses.reshape(n, G), axis=0)], heads.weights
+                yield done, [float(loss) for loss in xp.mean(losses.reshape(n, G), axis=0)], heads
 
     def _name_samples(self, task: Task) -> tuple[Array, Array]:
         """The names, or all prompts, and their classes."""
@@ -165,43 +170,13 @@ class CrossModalProbe(TextBased):
         return [int(((F @ head.T).argmax(1) == task.y_val).sum()) for head in weights]
 
 
-class _AdamW:
-    """AdamW with its schedule, on several heads at once, each with its own rate and decay."""
-
-    def __init__(self, weights: Array, pairs: list[tuple[float, float]], iterations: int) -> None:
-        self.weights, self._pairs, self._iterations, self._done = weights, pairs, iterations, 0
-        self._mean, self._square, self._room = (backend.zeros(weights, tuple(weights.shape)) for _ in range(3))
-
-    def step(self, gradient: Array) -> None:
-        """Move the heads; `gradient` (G, K, D) is overwritten."""
-        xp, (first, second) = backend.namespace(gradient), MOMENTS
-        self._done += 1
-        self._mean *= first
-        xp.multiply(gradient, 1 - first, out=self._room)
-        self._mean += self._room
-        self._square *= second
-        gradient *= gradient
-        gradient *= 1 - second
-        self._square += gradient
-        # step = m / (1 - first^t) / (√(v / (1 - second^t)) + eps), with both corrections outside of the arrays.
-        correction = math.sqrt(1 - second**self._done)
-        xp.sqrt(self._square, out=self._room)
-        self._room += EPS * correction
-        xp.divide(self._mean, self._room, out=self._room)
-        for head, move, (rate, decay) in zip(self.weights, self._room, self._pairs, strict=True):
-            now = rate_at(self._done - 1, rate, self._iterations)
-            head *= 1 - now * decay
-            move *= now * correction / (1 - first**self._done)
-            head -= move
-
-
 def rate_at(iteration: int, rate: float, iterations: int) -> float:
     """The learning rate of an iteration, counted from 0: it rises for 50, then falls along a cosine."""
     if iteration == 0:
         return FIRST_RATE
     if iteration < WARM_UP:
         return rate * iteration / WARM_UP
-    return rate * (1 + math.cos(math.pi * (iteration - WARM_UP) / iterations)) / 2
+    return rate * cosine(iterations)(iteration - WARM_UP)
 
 
 def _shuffled(rng: np.random.Generator, n: int, size: int, offset: int) -> Iterator[np.ndarray[Any, Any]]:

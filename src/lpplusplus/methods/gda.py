@@ -12,8 +12,7 @@ from .._core.folds import evenly
 from .._core.parameters import AUTO, number, with_parameters
 from .._core.rows import MEMORY, Rows, everywhere, parts, unit_rows
 from .._core.task import Task
-from ._held_out import choose
-from .zero_shot import TextBased
+from .zero_shot import TextBased, choose
 
 ALPHAS = tuple(float(f"{10**power:.6g}") for power in np.arange(-4, 2.25, 0.5))
 """Weights to choose from: the authors' seven decades, and the middle of each."""
@@ -222,7 +221,7 @@ class GDA(TextBased):
                 self.history_.note("no validation data and no image to leave out: α by the deviation of both parts")
                 chosen = 0, equal_deviation(names, backend.unit_rows(task.X) @ linear[0][0].T + linear[0][1], task.y)
                 decided = "the support's deviations"
-        self.chosen_ = {"alpha": decided} if len(alphas) > 1 else {}
+        self.chosen_ = {"image weight": decided} if len(alphas) > 1 else {}
         index, self.alpha_ = chosen
         self.coef_ = self.coef_ + self.alpha_ * linear[index][0]
         self.intercept_ = self.alpha_ * linear[index][1]

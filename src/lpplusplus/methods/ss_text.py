@@ -6,8 +6,7 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.parameters import AUTO, nothing, number, with_parameters
 from .._core.task import Task
-from ._held_out import choose
-from .zero_shot import TextBased
+from .zero_shot import TextBased, choose
 
 TAUS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Values of τ to choose from."""

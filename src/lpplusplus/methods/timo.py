@@ -9,8 +9,8 @@ from .._core.backend import Array
 from .._core.class_prompts import weighted
 from .._core.parameters import AUTO, nothing, number, with_parameters
 from .._core.task import Task
-from ._held_out import choose
 from .gda import GDA, Gaussians
+from .zero_shot import choose
 
 GAMMA = 50.0
 """γ where none is chosen."""

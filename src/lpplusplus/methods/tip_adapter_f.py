@@ -4,9 +4,8 @@ from typing import Annotated, Any, ClassVar
 
 from .._core.parameters import SEED, generator, number, with_parameters
 from .._core.task import Task
-from ._cache import cache_logits
 from ._training import Schedule, TorchTrained, cosine, require_torch, tensor
-from .tip_adapter import CacheClassifier
+from .tip_adapter import CacheClassifier, cache_logits
 
 
 @with_parameters

@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar
 from .._core.history import History
 from .._core.parameters import Progress, generator, pair, with_parameters
 from .._core.task import Task
-from ._cache import grid
 from ._training import require_torch
+from .tip_adapter import grid
 from .tip_adapter_f import TipAdapterF
 
 ALPHA_STARTS = tuple(float(alpha) for alpha in range(1, 11))
@@ -63,17 +63,17 @@ class TipAdapterFStar(TipAdapterF):
         seed = int(generator(self.random_state).integers(2**31))
         start = self.keys_
         best: Any = (-1.0,)
+        notes = self.history_.notes
         for done, alpha in enumerate(ALPHA_STARTS):
-            self.keys_, history = start, History()
-            self._train_keys(task, alpha, seed, history=history, progress=self._part_of_progress(done))
-            accuracy = max(history.columns.get("validation_accuracy", [0.0]))
-            self.history_.note(f"trained with α={alpha:g}: {accuracy:.1%} of the validation data right")
+            self.keys_, self.history_ = start, History()
+            self._train_keys(task, alpha, seed, progress=self._part_of_progress(done))
+            accuracy = max(self.history_.columns.get("validation_accuracy", [0.0]))
+            notes.append(f"trained with α={alpha:g}: {accuracy:.1%} of the validation data right")
             if accuracy > best[0]:
-                best = accuracy, alpha, self.keys_, self.epoch_, history
-        _, self.alpha_start_, self.keys_, self.epoch_, history = best
-        self.history_.columns = history.columns
-        self.history_.notes.extend(history.notes)
-        self.chosen_ = {**(self.chosen_ or {}), "alpha in training": "validation"}
+                best = accuracy, alpha, self.keys_, self.epoch_, self.history_
+        _, self.alpha_start_, self.keys_, self.epoch_, self.history_ = best
+        self.history_.notes[:0] = notes
+        self.chosen_ = {**(self.chosen_ or {}), "cache weight in training": "validation"}
         starts = (self.alpha_start_, self.beta_)
         alphas, betas = (grid(*axis) for axis in zip(starts, self.grid_top, self.grid_steps, strict=True))
         self._search(task.X_val, task.y_val, alphas, betas)

@@ -40,14 +40,14 @@ def test_a_method_that_names_no_validation_data_does_not_use_them(name):
     ("model", "chosen"),
     [
         (lpplusplus.ZeroShot(), {}),
-        (lpplusplus.GDA(), {"alpha": "validation"}),
+        (lpplusplus.GDA(), {"image weight": "validation"}),
         (lpplusplus.GDA(image_weight=1.0), {}),
         (
             lpplusplus.TIMO(gamma="auto", beta="auto"),
-            {"alpha": "validation", "gamma": "validation", "beta": "validation"},
+            {"image weight": "validation", "gamma": "validation", "beta": "validation"},
         ),
         (lpplusplus.TipAdapter(), {}),
-        (lpplusplus.TipAdapter(cache_weight="auto", beta="auto"), {"alpha": "validation", "beta": "validation"}),
+        (lpplusplus.TipAdapter(cache_weight="auto", beta="auto"), {"cache weight": "validation", "beta": "validation"}),
         (lpplusplus.SSText(), {"tau": "validation"}),
         (lpplusplus.LinearProbe(), {"C": "validation"}),
         (lpplusplus.LinearProbe(C=1.0), {}),
@@ -62,7 +62,7 @@ def test_what_was_chosen_is_named(model, chosen):
 
 
 def test_without_validation_data_the_support_decides():
-    assert lpplusplus.GDA().fit(X, Y, text=T).chosen_ == {"alpha": "leave-one-out"}
+    assert lpplusplus.GDA().fit(X, Y, text=T).chosen_ == {"image weight": "leave-one-out"}
     assert lpplusplus.TipAdapter(cache_weight="auto", beta="auto").fit(X, Y, text=T).chosen_["beta"] == "leave-one-out"
     assert LPPlusPlus().fit(X, Y, text=T).chosen_ == {"update": "cross-validation"}
 
@@ -106,6 +106,6 @@ def test_keywords_of_earlier_versions_are_translated(name, old, new):
 
 def test_one_of_two_weights_can_be_chosen():
     model = lpplusplus.TipAdapter(cache_weight="auto", beta=3.0).fit(X, Y, text=T, X_val=X, y_val=Y)
-    assert (model.beta_, model.chosen_) == (3.0, {"alpha": "validation"})
+    assert (model.beta_, model.chosen_) == (3.0, {"cache weight": "validation"})
     model = lpplusplus.TIMO(gamma="auto").fit(X, Y, text=T, X_val=X, y_val=Y)
-    assert model.chosen_ == {"alpha": "validation", "gamma": "validation"}
+    assert model.chosen_ == {"image weight": "validation", "gamma": "validation"}

@@ -30,9 +30,9 @@ from lpplusplus import (
     ZeroShot,
 )
 from lpplusplus._core.model_file import method
-from lpplusplus.methods._cache import best_of, cache_logits, count_hits, grid
 from lpplusplus.methods.clip_adapter import adapted
 from lpplusplus.methods.linear_probe import BISECTIONS, DECADES, search_strength
+from lpplusplus.methods.tip_adapter import best_of, cache_logits, count_hits, grid
 from tasks import small_task
 
 torch = pytest.importorskip("torch", reason="the trained methods need torch")

@@ -21,8 +21,7 @@ from lpplusplus._core.parameters import rules_of  # noqa: E402
 from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.class_text import class_texts  # noqa: E402
 from lpplusplus.encoders.open_clip import OpenClipEncoder, pooled_places  # noqa: E402
-from lpplusplus.methods._prompts import ContextPrompts  # noqa: E402
-from lpplusplus.methods._text_tower import TextTower  # noqa: E402
+from lpplusplus.methods._prompts import ContextPrompts, TextTower  # noqa: E402
 from lpplusplus.methods._training import CheckpointError, cosine  # noqa: E402
 from lpplusplus.methods.kgcoop import drift  # noqa: E402
 from lpplusplus.methods.plot import transport_plan  # noqa: E402

@@ -1,5 +1,6 @@
 """Adam on all blocks, for the paper's comparison of optimisers."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,24 +12,30 @@ from .base import Factor, Iterate, Observer, Rate, Solver
 from .gradient_descent import step_length
 
 
-class _Moments:
+class Moments:
     """Adam's running averages for one block."""
 
-    def __init__(self, block: Array, beta: tuple[float, float], epsilon: float) -> None:
-        self._first = backend.zeros(block, block.shape)
-        self._second = backend.zeros(block, block.shape)
-        self._beta, self._epsilon = beta, epsilon
+    def __init__(self, block: Array, beta: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+        self._first, self._second, self._step = (backend.zeros(block, block.shape) for _ in range(3))
+        self._beta, self._epsilon, self._done = beta, epsilon, 0
 
-    def direction(self, gradient: Array, update: int) -> Array:
-        """The normalised step for the `update`-th gradient, counted from 1."""
-        xp, (b1, b2) = backend.namespace(gradient), self._beta
+    def direction(self, gradient: Array) -> Array:
+        """The normalised step for the next gradient, in an array that the step after it overwrites."""
+        xp, (b1, b2), step = backend.namespace(gradient), self._beta, self._step
+        self._done += 1
         self._first *= b1
-        self._first += (1 - b1) * gradient
+        self._first += xp.multiply(gradient, 1 - b1, out=step)
         self._second *= b2
-        self._second += (1 - b2) * gradient * gradient
-        root = xp.sqrt(self._second / (1 - b2**update))
-        root += self._epsilon
-        return self._first / (1 - b1**update) / root
+        xp.multiply(gradient, gradient, out=step)
+        step *= 1 - b2
+        self._second += step
+        # m / (1 - b1^t) / (√(v / (1 - b2^t)) + ε), with both corrections outside of the arrays.
+        correction = math.sqrt(1 - b2**self._done)
+        xp.sqrt(self._second, out=step)
+        step += self._epsilon * correction
+        xp.divide(self._first, step, out=step)
+        step *= correction / (1 - b1**self._done)
+        return step
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Adam(Solver):
             self.learning_rate, objective, tau_w=self.tau_w, tau_alpha=self.tau_alpha, learn_alpha=learn_alpha
         )
         moments = {
-            name: _Moments(block, self.beta, self.epsilon)
+            name: Moments(block, self.beta, self.epsilon)
             for name, block in (("w", point.v), ("alpha", point.alpha), ("b", point.intercept))
             if block is not None
         }
@@ -58,9 +65,9 @@ class Adam(Solver):
             if observer(Iterate(update, float("nan"), here.loss, point)) or last:
                 return
             step = {
-                name: rate * moments[name].direction(gradient, update + 1)
+                name: rate * moments[name].direction(gradient)
                 for name, gradient in (("alpha", here.alpha), ("b", here.intercept))
                 if gradient is not None
             }
-            w = moments["w"].direction(here.w, update + 1)
+            w = moments["w"].direction(here.w)
             objective.descend(point, w=(w, rate), alpha=step.get("alpha"), intercept=step.get("b"))
