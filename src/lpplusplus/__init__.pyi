@@ -2,9 +2,9 @@
 from . import solvers as solvers
 from ._core.history import History as History
 from ._core.history import Journal as Journal  # History, by the name that other methods had for it.
+from ._core.input_checks import Whole as Whole
 from ._core.model_file import ModelFormatError as ModelFormatError
 from ._core.model_file import load as load
-from ._core.whole import Whole as Whole
 from .methods.clap import CLAP as CLAP
 from .methods.clip_adapter import ClipAdapter as ClipAdapter
 from .methods.coop import CoOp as CoOp

@@ -16,13 +16,12 @@ from . import backend, checks, model_file
 from .backend import Array
 from .class_prompts import warn_of_order
 from .history import History
-from .input_checks import InputChecks
+from .input_checks import InputChecks, whole
 from .parameters import TEXT, check_parameters, in_words_of_today, number
 from .rows import Rows
 from .softmax import softmax
 from .task import Task
 from .threads import rows_per_chunk
-from .whole import whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self

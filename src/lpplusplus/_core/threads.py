@@ -12,9 +12,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
-from typing import Any, Generic, TypeVar, overload
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import threadpoolctl
@@ -32,11 +32,8 @@ WORTH_COMPANY = WORTH_A_THREAD / 10
 class Team:
     """A fixed number of workers. The division of work depends on that number only, so results repeat bit for bit."""
 
-    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None, threads: int = 1) -> None:
-        self.size = size
-        self.threads = max(size, threads)
-        """All threads: tasks that are too small to be divided may still run in parallel (`each`)."""
-        self._pool = pool
+    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None) -> None:
+        self.size, self._pool = size, pool
 
     def map(self, work: Callable[[int], Result]) -> list[Result]:
         """`[work(0), …, work(size - 1)]`, in parallel; the calling thread does the first."""
@@ -46,16 +43,8 @@ class Team:
         return [work(0), *(other.result() for other in others)]
 
     def each(self, work: Callable[[int], Result], count: int) -> list[Result]:
-        """`[work(0), …, work(count - 1)]`, as many at once as there are threads. They must not use the team."""
-        if self._pool is None:
-            return [work(i) for i in range(count)]
-
-        def turns(thread: int) -> list[Result]:
-            return [work(i) for i in range(thread, count, self.threads)]
-
-        others = [self._pool.submit(turns, thread) for thread in range(1, self.threads)]
-        done = [turns(0), *(other.result() for other in others)]
-        return [done[i % self.threads][i // self.threads] for i in range(count)]
+        """`[work(0), …, work(count - 1)]`, as many at once as BLAS had threads. They must not use the team."""
+        return list((map if self._pool is None else self._pool.map)(work, range(count)))
 
     def share(self, n: int, worker: int) -> slice:
         """The part of `range(n)` for `worker`."""
@@ -91,13 +80,9 @@ def team(data: Array, operations: float) -> Iterator[Team]:
     if is_foreign(data):
         yield ALONE
         return
-    with ExitStack() as stack:
-        allowed = stack.enter_context(single_threaded_blas())
-        size = min(allowed, max(1, int(operations / WORTH_A_THREAD)))
-        if allowed == 1 or operations < WORTH_COMPANY:
-            yield ALONE
-        else:
-            yield Team(size, stack.enter_context(ThreadPoolExecutor(allowed - 1)), allowed)
+    with single_threaded_blas() as allowed, ThreadPoolExecutor(allowed) as pool:
+        alone = allowed == 1 or operations < WORTH_COMPANY
+        yield ALONE if alone else Team(min(allowed, max(1, int(operations / WORTH_A_THREAD))), pool)
 
 
 def rows_per_chunk(n_classes: int) -> int:
@@ -187,29 +172,23 @@ def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
-Value = TypeVar("Value")
+if TYPE_CHECKING:
+    lazy = cached_property
+else:
 
+    class lazy:  # noqa: N801  (Used as a decorator, like `property`.)
+        """`functools.cached_property` without its lock.
 
-class lazy(Generic[Value]):  # noqa: N801  (Used as a decorator, like `property`.)
-    """`functools.cached_property` without its lock.
+        Up to Python 3.11 all objects of a class share one lock. Then fits in threads wait for each other, and a process
+        that is forked in the meantime waits for ever. Here, two threads that need an attribute at once both compute it.
+        """
 
-    Up to Python 3.11 all objects of a class share one lock. Then fits in threads wait for each other, and a process
-    that is forked in the meantime waits for ever. Here, two threads that need an attribute at once both compute it.
-    """
+        def __init__(self, compute):
+            self._compute, self.__doc__ = compute, compute.__doc__
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
-        self._compute, self._name = compute, compute.__name__
-        self.__doc__ = compute.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> lazy[Value]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type | None = None) -> Value: ...
-
-    def __get__(self, instance: object | None, owner: type | None = None) -> lazy[Value] | Value:
-        if instance is None:
-            return self
-        # The next time Python finds the value in the object and does not call this.
-        value = instance.__dict__[self._name] = self._compute(instance)
-        return value
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            # The next time Python finds the value in the object and does not call this.
+            value = instance.__dict__[self._compute.__name__] = self._compute(instance)
+            return value

@@ -11,8 +11,7 @@ from .._core import backend, checks
 from .._core.backend import Array
 from .._core.parameters import FLAG, SEED, choice, generator, having, nothing, number, with_parameters
 from .._core.rows import MEMORY, Rows
-from .._core.sample_weights import ClassWeight, weighed
-from .._core.task import Task
+from .._core.task import ClassWeight, Task, weighed
 from .fit import train
 from .initialization import weigh_prompts
 from .recipes import Recipe, check_solver, resolve, without_options
