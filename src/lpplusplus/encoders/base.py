@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 class EncoderError(BriefError, RuntimeError):
     """An encoder cannot be opened or used; the message says which and what to do."""
+
+
+class Cells(NamedTuple):
+    """An embedding in parts, one for each cell of a grid over an image."""
+
+    parts: NDArray[np.float64]
+    """(h, w, dim); their sum is the embedding."""
+    box: tuple[float, float, float, float]
+    """Left, top, right and bottom of the grid, in pixels of the image."""
 
 
 class Encoder(ABC):
@@ -41,6 +50,9 @@ class Encoder(ABC):
     """Whether a prepared image is best embedded alone, in the thread that prepared it: several threads may then call
     `encode_prepared` at once. True of small networks, whose layers are too short to be divided among threads."""
 
+    has_cells: bool = False
+    """Whether an embedding is a sum over the cells of the last map of its network."""
+
     @abstractmethod
     def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> Any:
         """One upright RGB image as `encode_prepared` takes it; with `rng`, a random crop of it."""
@@ -52,6 +64,10 @@ class Encoder(ABC):
     @abstractmethod
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of texts, (n, dim), as the model gives them: not normalised."""
+
+    def cells(self, image: "Image.Image") -> Cells:
+        """The embedding of an upright RGB image by parts of the image, if the encoder `has_cells`."""
+        raise NotImplementedError
 
     def encode_images(self, images: "Sequence[Image.Image]") -> NDArray[np.float32]:
         """Embeddings of upright RGB images, (n, dim)."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .._core.threads import lazy
 from . import onnx
-from .base import Access, EncoderError, NetworkNeededError
+from .base import Access, Cells, EncoderError, NetworkNeededError
 from .onnx_files import file_digest, locate
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 FOLDERS = {name: Path(__file__).parent / f"{name}_model" for name in ("embedded", "drawings")}
 """Where each model of the package is."""
@@ -35,6 +42,43 @@ WEIGHTS = {
 """SHA-256 of each large file of a pinned model."""
 
 
+LAST_MAP = "_conv_head.r"
+"""The last layer of "embedded" that still has places: an embedding is their mean, at unit length, and constants."""
+
+
+class PhotoEncoder(onnx.OnnxEncoder):
+    """The model of photos in the package."""
+
+    has_cells = True
+
+    @lazy
+    def _with_map(self) -> Any:
+        """A session that also gives the last map.
+
+        A message of protobuf may come in pieces: what is appended to the file adds an output to its graph, and nothing
+        else changes.
+        """
+        output = _piece(7, _piece(12, _piece(1, LAST_MAP.encode())))  # model.graph, graph.output, its name
+        runtime = onnx.runtime()
+        return runtime.InferenceSession(self.image_tower[0].read_bytes() + output, providers=["CPUExecutionProvider"])
+
+    def cells(self, image: Image.Image) -> Cells:
+        _, pixels, embedding, preprocessing = self.image_tower
+        feed = {pixels: preprocessing.centre(image)[None]}
+        whole, last = (np.asarray(one[0], float) for one in self._with_map.run([embedding, LAST_MAP], feed))
+        places = last.transpose(1, 2, 0)
+        mean, count = places.mean(axis=(0, 1)), places.shape[0] * places.shape[1]
+        length = whole[: len(mean)] @ mean / (mean @ mean)  # The embedding's part that differs is `mean` times this.
+        rest = np.broadcast_to(whole[len(mean) :] / count, (*places.shape[:2], len(whole) - len(mean)))
+        parts = np.concatenate([places * (length / count), rest], axis=2)
+        return Cells(parts, preprocessing.seen(*image.size))
+
+
+def _piece(field: int, content: bytes) -> bytes:
+    """A field of a protobuf message, of at most 127 bytes."""
+    return bytes([field << 3 | 2, len(content)]) + content
+
+
 def current_name(spec: str, fingerprint: str) -> str:
     """Today's name of the encoder that a file calls `spec`. At first, "embedded" was the model of drawings.
 
@@ -49,7 +93,7 @@ def current_name(spec: str, fingerprint: str) -> str:
 def _open_packaged(name: str, access: Access) -> onnx.OnnxEncoder:
     if not FOLDERS[name].is_dir():
         raise EncoderError(f"the model {name} is missing from this installation: reinstall lpplusplus.")
-    encoder = onnx.OnnxEncoder(str(FOLDERS[name]))
+    encoder = (PhotoEncoder if name == "embedded" else onnx.OnnxEncoder)(str(FOLDERS[name]))
     encoder.spec = name
     return encoder
 

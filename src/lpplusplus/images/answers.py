@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from .embeddings import Embeddings
 from .errors import SourceError
 from .evaluation import Scores, evaluate
 from .opening import refuse_another
+from .prior import Kinds, estimated, frequencies, restricted, reweighted
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -42,6 +43,15 @@ class Question:
         Names of other things, to help `none`.
     nearest
         Also give this many training images that are most similar.
+    only
+        The classes that the images can show; by default all.
+    prior
+        How frequent each class is among the images, or "auto" to find that out from the images; by default as in the
+        training.
+    parents
+        What each class is a kind of. Probabilities of parents are given, too.
+    back_off
+        Also give an answer that is at least as probable as this: the likeliest class, or one of its parents.
     """
 
     top: int = 1
@@ -49,6 +59,10 @@ class Question:
     none: float | None = None
     other_names: Sequence[str] = ()
     nearest: int = 0
+    only: Sequence[str] = ()
+    prior: Mapping[str, float] | Literal["auto"] | None = None
+    parents: Mapping[str, str] | None = None
+    back_off: float | None = None
 
 
 PROBABILITIES = Question()
@@ -73,6 +87,10 @@ class Answers:
         Whether it shows none of the classes, if asked for.
     nearest : list of lists of str or None
         The paths of the most similar training images, the most similar first, if asked for.
+    parents : list of dicts or None
+        Probabilities of each image's parents, the likeliest first, if asked for.
+    backed_off : list of (str, float) or None
+        The class, or parent of it, that is sure enough, with its probability, if asked for.
     """
 
     images: Embeddings
@@ -81,6 +99,8 @@ class Answers:
     sets: NDArray[np.bool_] | None = None
     none: NDArray[np.bool_] | None = None
     nearest: list[list[str]] | None = None
+    parents: list[dict[str, float]] | None = None
+    backed_off: list[tuple[str, float]] | None = None
 
     @property
     def order(self) -> NDArray[np.intp]:
@@ -119,6 +139,11 @@ class Answers:
                 answer["none_of_these"] = bool(self.none[i])
             if self.nearest is not None:
                 answer["nearest"] = self.nearest[i]
+            if self.parents is not None:
+                best = list(self.parents[i].items())[:top]
+                answer["parents"] = [{"label": label, "probability": value} for label, value in best]
+            if self.backed_off is not None:
+                answer["answer"] = dict(zip(("label", "probability"), self.backed_off[i], strict=True))
         return told
 
 
@@ -152,7 +177,33 @@ def answers(
         closest = [np.argsort(-row, kind="stable")[: question.nearest].tolist() for row in likeness]
         nearest = [[classifier.support_.paths[row] for row in best] for best in closest]
     labels = [str(label) for label in method.classes_.tolist()]
-    return Answers(images, np.asarray(method.predict_proba(rows)), labels, sets, none, nearest)
+    said = _as_known(classifier, np.asarray(method.predict_proba(rows)), labels, question)
+    if question.only and sets is not None:
+        sets &= np.isin(labels, list(question.only))
+    parents = backed_off = None
+    if question.parents is not None:
+        kinds, each = Kinds(question.parents), [dict(zip(labels, row, strict=True)) for row in said.tolist()]
+        parents = [kinds.sums(one) for one in each]
+        if question.back_off is not None:
+            backed_off = [kinds.back_off(one, question.back_off) for one in each]
+    return Answers(images, said, labels, sets, none, nearest, parents, backed_off)
+
+
+def _as_known(classifier: Any, said: NDArray[Any], labels: list[str], question: Question) -> NDArray[Any]:
+    """Probabilities, with what is known of the images."""
+    if question.only:
+        said = restricted(said, labels, question.only)
+    if question.prior is None or not len(said):
+        return said
+    trained = np.full(len(labels), 1 / len(labels))
+    support = getattr(classifier, "support_", None)
+    if support is not None and getattr(method_of(classifier), "class_weight", None) is None:
+        counts = np.unique(np.concatenate([support.labels, labels]), return_counts=True)[1]  # One more of each.
+        trained = counts / counts.sum()
+    if question.prior != "auto":
+        return reweighted(said, frequencies(question.prior, labels), trained)
+    held = classifier.left_out()
+    return reweighted(said, estimated(said, held.probabilities, held.truth, trained), trained)
 
 
 def check_question(classifier: ImageClassifier | FewShotClassifier, question: Question) -> None:
@@ -164,6 +215,16 @@ def check_question(classifier: ImageClassifier | FewShotClassifier, question: Qu
                 f"{name} is for LPPlusPlus, and this classifier is a {type(method).__name__}: train with "
                 f"method=LPPlusPlus()."
             )
+    if (question.only or question.prior is not None) and question.none is not None:
+        raise SourceError("none_of_these asks about all classes as they were trained: leave out only and prior.")
+    if question.prior is not None and question.sets is not None:
+        raise SourceError("predict_set promises its coverage for the frequencies of the training: leave out prior.")
+    if question.prior == "auto" and question.only:
+        raise SourceError("only and prior='auto' together are not supported: give the frequencies.")
+    if question.prior == "auto" and not hasattr(classifier, "left_out"):
+        raise SourceError("prior='auto' needs an ImageClassifier with its training images.")
+    if question.back_off is not None and question.parents is None:
+        raise SourceError("back_off needs parents to back off to.")
     if question.nearest and not hasattr(classifier, "support_"):
         raise SourceError("this classifier was saved without the embeddings of its training images.")
 

@@ -233,18 +233,44 @@ class ImageClassifier(Trained, Saving):
             )
         return self.training_data_
 
-    def predict(self, images: Any) -> NDArray[Any]:
+    def predict(
+        self,
+        images: Any,
+        *,
+        only: Sequence[str] = (),
+        prior: Mapping[str, float] | Literal["auto"] | None = None,
+    ) -> NDArray[Any]:
         """Most likely label of each image: a folder, a manifest, a list, a feature store or a file of arrays.
+
+        Parameters
+        ----------
+        images
+            Of any kind that `fit` takes.
+        only
+            The labels that the images can have; by default all.
+        prior
+            How frequent each label is among the images: numbers that need not sum up to 1. "auto" finds that out from
+            the images; it needs eight training images per class. By default as frequent as in the training.
+
+        Notes
+        -----
 
         With `on_error="skip"` there is no answer for an image that cannot be read. A warning says how many are missing,
         and `embed(images).paths` names the images that have an answer.
         """
-        best = self.predict_proba(images).argmax(axis=1)
+        best = self.predict_proba(images, only=only, prior=prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def predict_proba(self, images: Any) -> NDArray[Any]:
+    def predict_proba(
+        self,
+        images: Any,
+        *,
+        only: Sequence[str] = (),
+        prior: Mapping[str, float] | Literal["auto"] | None = None,
+    ) -> NDArray[Any]:
         """Probability of each class, (n, K), in the order of `classes_`, for images as in `predict`."""
-        return self._asked(images).probabilities
+        known = {str(label): count for label, count in prior.items()} if isinstance(prior, Mapping) else prior
+        return self._asked(images, Question(only=[str(label) for label in only], prior=known)).probabilities
 
     def predict_set(self, images: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """A set of classes for each image, (n, K) booleans in the order of `classes_`.
@@ -305,6 +331,11 @@ class ImageClassifier(Trained, Saving):
         opened = self._encoder_of(self.origin_, self._where)
         refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
         return opened
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its encoder is open."""
+        return isinstance(self._where, Encoder) or self._where in self._opened
 
     def _open(self, where: str | Encoder) -> Encoder:
         if isinstance(where, Encoder):

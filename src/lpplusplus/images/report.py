@@ -24,16 +24,21 @@ from . import words
 from .answers import Answers
 from .embeddings import Embeddings
 from .evaluation import Scores
+from .explaining import Explainer, background_photos, shaded
 from .hold_out import BOTH, NAMES
 from .projection import colour
 from .sources.image_set import StoredFile, content_of
 from .training_data import short
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from .classifier import ImageClassifier
 
 MOST_MISTAKES = 60
 """Photos in the gallery of mistakes."""
+MOST_EXPLAINED = 100
+"""Photos on the page of `--why`."""
 LARGEST_MATRIX = 40
 """Classes in the confusion matrix; if there are more, those with the most mistakes."""
 MOST_CLASSES = 400
@@ -58,9 +63,14 @@ def training_page(clf: ImageClassifier, progress: Progress | None) -> str:
             for both in insight.duplicates_of_two_classes
         ],
     }
+    explainer = Explainer.at_hand(clf)
+    if explainer is not None:
+        chosen = background_photos(support, clf.classes_.tolist())
+        seen = explainer.by_background((label, _original(support, row)) for label, row in chosen)
+        content["advice"] += words.by_background(seen)
     if study is not None:
         images = study.answers.images
-        content |= _compared(study.answers, study.answers.scores())
+        content |= _compared(study.answers, study.answers.scores(), explainer)
         content["doubts"] = [
             _photo(images, one.row, f"{one.label}?", f"looks like {one.answer} ({words.percent(one.probability)})")
             for one in insight.mislabelled
@@ -85,10 +95,46 @@ def evaluation_page(clf: ImageClassifier, answers: Answers, scores: Scores, prog
         "warning": words.seen_before(scores.trained_on, scores.images) if scores.trained_on else "",
         "measured": f"Measured on {scores.images} labelled images.",
     }
-    return _render(clf, content | _compared(answers, scores, progress))
+    return _render(clf, content | _compared(answers, scores, Explainer.at_hand(clf), progress))
 
 
-def _compared(answers: Answers, scores: Scores, progress: Progress | None = None) -> dict[str, Any]:
+def why_page(clf: ImageClassifier, answers: Answers, progress: Progress | None) -> str:
+    """The page of `lpp predict --why`: on each photo, where the evidence for the answer and for the runner-up is."""
+    explainer, shown, seconds = Explainer(clf), [], 0.0
+    for row in range(min(len(answers.images), MOST_EXPLAINED)):
+        first, second = answers.order[row, :2] if len(answers.classes) > 1 else (0, 0)
+        labels = [answers.classes[first], answers.classes[second]]
+        picture = _original(answers.images, row)
+        if picture is not None:
+            told = explainer(picture, labels)
+            seconds += told.seconds
+            pair = [as_address(shaded(picture, told.lead, told.box, SIDE, sign)) for sign in (1, -1)]
+            names = [
+                f"{answers.classes[k]} ({words.percent(float(answers.probabilities[row, k]))})" for k in (first, second)
+            ]
+            shown.append((as_address(picture), *zip(pair, names, strict=True), short(answers.images.paths[row])))
+        if progress is not None:
+            progress(row + 1, min(len(answers.images), MOST_EXPLAINED))
+    how = "computed" if explainer.exact else f"measured by covering parts of each photo, {seconds:.1f} seconds in all"
+    content = {
+        "title": "Why these answers",
+        "sentences": [
+            "Light is what speaks for the answer against the runner-up, and in the last picture what speaks for the "
+            "runner-up. What is dark in both speaks for neither."
+        ],
+        "measured": f"The evidence was {how}." + _left_out(len(answers.images)),
+        "explained": shown,
+    }
+    return _render(clf, content)
+
+
+def _left_out(images: int) -> str:
+    return f" The first {MOST_EXPLAINED} of {images} photos are shown." if images > MOST_EXPLAINED else ""
+
+
+def _compared(
+    answers: Answers, scores: Scores, explainer: Explainer | None, progress: Progress | None = None
+) -> dict[str, Any]:
     """What a comparison with labels shows."""
     ranked = sorted(scores.classes, key=lambda score: 2.0 if score.recall is None else score.recall)
     truth, said = answers.truth, answers.probabilities
@@ -99,7 +145,12 @@ def _compared(answers: Answers, scores: Scores, progress: Progress | None = None
     for done, i in enumerate(surest, 1):
         taken = f"taken for {answers.classes[best[i]]} ({words.percent(float(said[i, best[i]]))})"
         own = f"own class {words.percent(float(said[i, truth[i]]))}"
-        mistakes.append(_photo(answers.images, i, answers.classes[truth[i]], taken, own))
+        photo = _photo(answers.images, i, answers.classes[truth[i]], taken, own)
+        picture = None if explainer is None else _original(answers.images, i)
+        if explainer is not None and picture is not None:
+            told = explainer(picture, (answers.classes[best[i]], answers.classes[truth[i]]))
+            photo["why"] = as_address(shaded(picture, told.lead, told.box, SIDE))
+        mistakes.append(photo)
         if progress is not None:
             progress(done, len(surest))
     return {
@@ -221,15 +272,23 @@ def thumbnail(images: Embeddings, row: int, side: int = SIDE) -> str | None:
     somebody else could name any file of this computer. A classifier's file has only the last two parts of a path:
     these are looked for here, and in the folders that are here.
     """
+    picture = _original(images, row)
+    return None if picture is None else as_address(picture, side)
+
+
+def _original(images: Embeddings, row: int) -> Image.Image | None:
+    """The picture of an image, if it is still there."""
     item = images.items[row] if images.items else Path(images.paths[row])
     places = [item]
     if isinstance(item, Path) and not item.is_absolute() and not item.exists():
         places = [folder / item for folder in sorted(Path().iterdir()) if (folder / item).is_file()]
     digest = None if images.hashes is None else images.hashes[row].tobytes()
     pictures = (_picture(place, digest) for place in places)
-    picture = next((one for one in pictures if one is not None), None)
-    if picture is None:
-        return None
+    return next((one for one in pictures if one is not None), None)
+
+
+def as_address(picture: Image.Image, side: int = SIDE) -> str:
+    """A small copy of a picture as a `data:` address."""
     small = picture.copy()  # It may be the user's own.
     small.thumbnail((side, side))
     small.info = {}  # Pillow would write a comment that it has read.

@@ -27,6 +27,7 @@ from .training_data import TrainingData, all_classes, check_known, new_ones
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
+    from .explaining import Explanation
 
 
 class Trained:
@@ -42,6 +43,14 @@ class Trained:
     def held_out_(self: ImageClassifier) -> Answers | None:  # type: ignore[misc]
         """The images that `look_into` left out, and the answers about them."""
         return None if self.study_ is None else self.study_.answers
+
+    def left_out(self: ImageClassifier) -> Answers:  # type: ignore[misc]
+        """The answers about training or validation photos by classifiers that had not seen them."""
+        self._training_data()
+        self._look_once(None)
+        if self.held_out_ is None:
+            raise SourceError("too few photos per class to leave some out.")
+        return self.held_out_
 
     def _look_once(self: ImageClassifier, progress: Progress | None) -> None:  # type: ignore[misc]
         """`look_into`, unless it was called since training."""
@@ -109,6 +118,34 @@ class Trained:
             with atomic_write(path) as file:
                 file.write(page.encode())
         return page
+
+    def explain(  # type: ignore[misc]
+        self: ImageClassifier, image: Any, classes: Sequence[str] = ()
+    ) -> Explanation:
+        """Which part of a photo speaks for the answer, and which for the runner-up.
+
+        Parameters
+        ----------
+        image
+            A path, or a Pillow image.
+        classes
+            Two labels to compare instead of the two likeliest.
+
+        Examples
+        --------
+        >>> from PIL import Image
+        >>> from lpplusplus.images import ImageClassifier
+        >>> photos = [Image.new("RGB", (64, 64), colour) for colour in ("red", "darkred", "blue", "navy")]
+        >>> clf = ImageClassifier(template="a {} square").fit(photos, ["red", "red", "blue", "blue"])
+        >>> told = clf.explain(photos[0])
+        >>> told.answer, told.runner_up, told.exact, told.lead.shape
+        ('red', 'blue', True, (7, 7))
+        """
+        from ..encoders.pixels.decoding import open_image
+        from .explaining import Explainer
+
+        self._check_fitted()
+        return Explainer(self)(open_image(image), [str(label) for label in classes])
 
     def evaluate(self: ImageClassifier, source: Any, y: Any = None) -> Scores:  # type: ignore[misc]
         """Compare with the labels of `source`: anything that `fit` takes, or what `embed` returned with labels.

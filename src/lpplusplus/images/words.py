@@ -89,6 +89,18 @@ def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str
     return found
 
 
+def by_background(labels: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Advice about classes that may be recognised by the background of their photos.
+
+    >>> by_background(["cat"])[0][1]
+    ['cat. What speaks for it lies at the border of most of its photos. Add photos of it in other places.']
+    """
+    if not labels:
+        return []
+    remedy = "What speaks for it lies at the border of most of its photos. Add photos of it in other places."
+    return [("It may be looking at the background:", [f"{', '.join(labels)}. {remedy}"])]
+
+
 def evaluated(scores: Scores) -> list[str]:
     """How good an evaluation was. Images that were trained on say nothing about new ones."""
     told = [] if scores.trained_on else [how_good(scores.accuracy, scores.interval)]

@@ -95,6 +95,20 @@ class Preprocessing:
         left, top = (round((side - self.size) / 2) for side in image.size)
         return self._standardise(image, left, top)
 
+    def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of the part of an image that `centre` shows to the encoder.
+
+        Examples
+        --------
+        >>> Preprocessing().seen(640, 480)
+        (80.0, 0.0, 560.0, 480.0)
+        """
+        if self.resize == "squash":
+            return 0.0, 0.0, float(width), float(height)
+        side = min(width, height)
+        left, top = (width - side) / 2, (height - side) / 2
+        return left, top, left + side, top + side
+
     def random_view(self, image: Image.Image, rng: np.random.Generator) -> NDArray[np.float32]:
         """As `centre`, of a random crop of 50–100 % of the area, mirrored half of the time, as in the paper."""
         return self._standardise(self._square(random_crop(image, rng)))
