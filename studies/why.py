@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
     pets = photos_of(options.photos / "pets", classes)
     kinds = sorted((options.photos / "caltech").iterdir())[: len(classes)]
     blurred = [square(min(kind.iterdir())).filter(ImageFilter.GaussianBlur(2)) for kind in kinds]
-    print("| the answer stays, % | " + " | ".join(f"{count} of 49 cells grey" for count in STEPS) + " |")
+    print("| the answer stays, % | " + " | ".join(f"{count} of 49 grey" for count in STEPS) + " |\n|" + "---|" * 7)
     for data, photos in (("pets", pets), ("caltech", photos_of(options.photos / "caltech", [k.name for k in kinds]))):
         for encoder in ("embedded", "drawings"):
             for name, kept in deletion(trained(photos, encoder), photos, np.random.default_rng(1)).items():
