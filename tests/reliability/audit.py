@@ -50,6 +50,9 @@ ALLOWED = {
     "train": ({**OUTPUT, "`--store`": ["f", "f/*"], **REPORT}, []),
     "train -e https://…": ({**OUTPUT}, [SERVICE]),
     "predict": ({}, []),
+    "sort": ({"`-o`": ["s", "s/*"]}, []),
+    "sort --move": ({"`-o`": ["s", "s/*"], "PHOTOS, which leave": ["card/*"]}, []),
+    "sort --undo": ({"FOLDER": ["s", "s/*"], "the places where its photos were": ["card/*"]}, []),
     "evaluate": ({"`--plots`": ["p", "p/*"], **REPORT, **PLOTS}, []),
     "check": (REPORT, []),
     "suggest": ({"`--copy`": ["s", "s/*"]}, []),
@@ -115,6 +118,14 @@ def prepare(root):
     shutil.copy(root / "m.lpp", root / "hub/model.safetensors")
 
 
+def before(root, name, now):
+    """What a command finds in its folder."""
+    if name in ("sort --move", "sort --undo"):
+        shutil.copytree(root / "photos", now / "card")
+    if name == "sort --undo":
+        lpp("sort", root / "m.lpp", now / "card", "-o", now / "s", "--move")
+
+
 def command_line(root, name, now):
     """The arguments of a command."""
     first = sorted(folder.name for folder in (root / "photos").iterdir())
@@ -125,6 +136,9 @@ def command_line(root, name, now):
         "train": ["train", root / "photos", *small, "-o", now / "m.lpp", "--store", now / "f", "--report",
                   now / "r.html"],
         "predict": ["predict", root / "m.lpp", photo],
+        "sort": ["sort", root / "m.lpp", root / "photos", "-o", now / "s", "--sure", 0.2],
+        "sort --move": ["sort", root / "m.lpp", now / "card", "-o", now / "s", "--move"],
+        "sort --undo": ["sort", "--undo", now / "s"],
         "evaluate": ["evaluate", root / "m.lpp", root / "test", "--plots", now / "p", "--report", now / "r.html"],
         "check": ["check", root / "photos", *small, "--report", now / "r.html"],
         "suggest": ["suggest", root / "m.lpp", root / "photos", "--count", 4, "--copy", now / "s"],
@@ -212,6 +226,7 @@ def trace(root, name, places):
         now, notes = Path(folder), root / "notes.jsonl"
         notes.write_text("")
         (now / "tmp").mkdir()
+        before(root, name, now)
         settings = {"HOME": now / "home", "HF_HOME": now / "home", "TMPDIR": now / "tmp", "LPP_AUDIT": notes,
                     "MPLCONFIGDIR": now / "matplotlib", "PYTHONDONTWRITEBYTECODE": 1, "HF_TOKEN": "hf_token",
                     "HF_HUB_DISABLE_XET": 1, "HF_HUB_DISABLE_TELEMETRY": 1, "HF_ENDPOINT": places[HUB],

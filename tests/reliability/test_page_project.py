@@ -22,7 +22,8 @@ from lpplusplus.app.project import FolderError, Project
 CLASSES = ("cat", "Cat", "dog", "owl")
 PLACES = st.sampled_from([*CLASSES, "unsorted"])
 NAMES = st.sampled_from(["a.png", "A.png", "b.png", "a-2.png", "../x.jpg"])
-CALLS = ("write", "fsync", "rename", "mkdir", "replace", "link", "truncate", "ftruncate", "unlink", "rmdir")
+CALLS = ("write", "sendfile", "fsync", "rename", "mkdir", "replace", "link", "symlink", "truncate", "ftruncate",
+         "unlink", "rmdir")  # fmt: skip
 MAKES_ROOM = CALLS[-4:]
 """These work on a full disk, too."""
 

@@ -224,7 +224,8 @@ def test_floods_of_the_service(arguments):
 
 
 def test_every_command_is_listed_and_the_page_has_the_list():
-    assert {*audit.ALLOWED} - {"train -e https://…", "encoders pull"} == {*audit.commands()}  # Of these two forms.
+    forms = {"train -e https://…", "encoders pull", "sort --move", "sort --undo"}
+    assert {*audit.ALLOWED} - forms == {*audit.commands()}
     text = audit.SECURITY.read_text(encoding="utf-8")
     assert text == audit.with_table(text), "python -m reliability.audit --write"
 

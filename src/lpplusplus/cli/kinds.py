@@ -49,6 +49,11 @@ def is_map(path: Path) -> bool:
     return _is_page(path, "map", lambda title: re.match(rb"Map of \d+ images</title>", title) is not None)
 
 
+def is_unsure_page(path: Path) -> bool:
+    """Whether it is the page that `lpp sort` writes beside photos that it was not sure of."""
+    return sealed(path.read_bytes(), "unsure")
+
+
 def _is_page(path: Path, kind: str, titled: Callable[[bytes], bool]) -> bool:
     begin, title = _BEFORE_SEALS + b"<title>", _begin(path, len(_BEFORE_SEALS) + 100)
     return sealed(path.read_bytes(), kind) or (title.startswith(begin) and titled(title[len(begin) :]))
@@ -121,6 +126,7 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "a classifier": is_classifier,
     "a report": is_report,
     "a map": is_map,
+    "a page of unsure photos": is_unsure_page,
     "an export": is_export,
     "a plot": is_plot,
     "a list of tasks": is_draws,

@@ -19,6 +19,7 @@ from .inspect import encoders, inspect
 from .map import map as map_
 from .predict import predict
 from .serve import label_studio, serve
+from .sort import sort
 from .train import train
 
 _EXAMPLES = examples("lpp demo", "lpp train photos/ -o birds.lpp", "lpp predict birds.lpp new/*.jpg")
@@ -51,9 +52,10 @@ def _options(
 
 
 _COMMANDS = (
-    demo, app_, train, predict, evaluate, check, suggest, map_, add, remove, rename, merge, embed, inspect, encoders,
-    export, serve, push, pull, label_studio,
+    demo, app_, train, predict, sort, evaluate, check, suggest, map_, add, remove, rename, merge, embed, inspect,
+    encoders, export, serve, push, pull, label_studio,
 )  # fmt: skip
+_KEPT = {embed: "embeddings", sort: "photos"}
 for _function in _COMMANDS:
-    add_command(app, _function, kept="embeddings" if _function is embed else "")
+    add_command(app, _function, kept=_KEPT.get(_function, ""))
 app.add_typer(bench, name="bench")

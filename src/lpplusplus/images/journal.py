@@ -70,6 +70,8 @@ class UndoJournal:
         tells whether a path is taken. None if the source should stay where it is.
     unchanged
         Tells of a change and a path that it made whether the file there is still the same; if not, an undo leaves it.
+    only_look
+        Read what was done, and neither finish nor change anything.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class UndoJournal:
         place: Callable[[str], Path],
         instead: Callable[[str, str, Taken], Moves] = lambda *_: (),
         unchanged: Callable[[Change, str], bool] = lambda *_: True,
+        *,
+        only_look: bool = False,
     ) -> None:
         self.path, self._place, self._instead, self._unchanged = path, place, instead, unchanged
         self._done: list[Change] = []
@@ -86,7 +90,7 @@ class UndoJournal:
         """Bytes of the file that count."""
         self._unmarked: int | None = None
         """Number of a change that was made, while "done" could not be written."""
-        if (unfinished := self._read()) is not None:
+        if (unfinished := self._read(only_look)) is not None and not only_look:
             self._apply(unfinished, again=True)
             self._mark(unfinished.number)
 
@@ -197,7 +201,7 @@ class UndoJournal:
                 raise
             raise MoveError(
                 f"{shown(source)} cannot be moved to {shown(target)} ({error.strerror or error}): mend that. If this "
-                f"is said when the project is opened, you may remove {self.path}; then nothing before can be undone."
+                f"is said each time, you may remove {self.path}; then nothing before can be undone."
             ) from error
         return {*made}
 
@@ -236,13 +240,13 @@ class UndoJournal:
         finally:
             os.close(handle)
 
-    def _read(self) -> Change | None:
+    def _read(self, only_look: bool) -> Change | None:
         """Fill both stacks; returns the last line's change if its moves may not have been made."""
         if not self.path.exists():
             return None
         content = self.path.read_bytes()
         self._end = content.rfind(b"\n") + 1
-        if self._end < len(content):  # Killed while it was written: no move was made.
+        if self._end < len(content) and not only_look:  # Killed while it was written: no move was made.
             os.truncate(self.path, self._end)
         unfinished: Change | None = None
         line: Mapping[str, Any] = {}
@@ -287,14 +291,17 @@ class UndoJournal:
         return pairs
 
 
-def open_journal(path: Path, *about: Any) -> UndoJournal:
+def open_journal(path: Path, *about: Any, only_look: bool = False) -> UndoJournal:
     """The journal of a folder; arguments as for `UndoJournal`. A damaged one is set aside: only undo is lost."""
     try:
-        return UndoJournal(path, *about)
+        return UndoJournal(path, *about, only_look=only_look)
     except MoveError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        path.replace(path.with_suffix(f".{secrets.token_hex(4)}.damaged"))
+        aside = path.with_suffix(f".{secrets.token_hex(4)}.damaged")
+        if only_look:
+            return UndoJournal(aside, *about, only_look=True)
+        path.replace(aside)
         return UndoJournal(path, *about)
 
 

@@ -11,6 +11,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -262,6 +263,22 @@ def map_page(images: Embeddings, xy: NDArray[Any], about: str, progress: Progres
             progress(row + 1, len(images))
     keys = [*colours.items(), *([(NO_CLASS, "grey")] if "" in images.labels else [])]
     return _filled("map.html", "map", points=points, keys=keys, about=about)
+
+
+def unsure_page(photos: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> str:
+    """A page about photos that `lpp sort` did not give to a class: the path beside the page, and what each may show.
+
+    It shows the files themselves: there may be thousands, and a photo that is put elsewhere is gone from it, too.
+    """
+    shown = [
+        {
+            "address": quote(path),
+            "name": path.rpartition("/")[2],
+            "lines": [f"{label} {words.percent(chance)}" for label, chance in candidates],
+        }
+        for path, candidates in photos
+    ]
+    return _filled("unsure.html", "unsure", photos=shown)
 
 
 def thumbnail(images: Embeddings, row: int, side: int = SIDE) -> str | None:

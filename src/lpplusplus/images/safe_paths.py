@@ -78,17 +78,20 @@ def is_text(name: str) -> bool:
     return True
 
 
-def place_in(root: Path, relative: str, folder: str = "folder") -> Path:
-    """A path below `root`, which messages call a `folder`; refused if it leads out of it, or through a link."""
+def place_in(root: Path, relative: str, folder: str = "folder", *, may_be_link: bool = False) -> Path:
+    """A path below `root`, which messages call a `folder`; refused if it leads out of it, or through a link.
+
+    `may_be_link` allows the file itself to be one.
+    """
     parts = relative.split("/")
     bad = any(part in ("", ".", "..") or "\\" in part or "\0" in part or part[1:] == ":" for part in parts)
     if bad or not is_text(relative):
         raise FolderError(f"{shown(relative)} is not a path in this {folder}.")
     path = root
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         path = path / part
         try:
-            link = path.is_symlink()
+            link = path.is_symlink() and not (may_be_link and number == len(parts))
         except OSError as error:  # No file system has such a long name.
             raise FolderError(f"{shown(relative)} is not a path in this {folder} ({error.strerror}).") from error
         if link:

@@ -59,8 +59,8 @@ def from_folder(
     """Images below a folder, in an order that is the same on every machine.
 
     Hidden files and files with other endings are counted (`ignored`). So are RAW photos, and HEIC and AVIF images if
-    the packages that read them are not installed; a warning says how many. Links to folders are not followed, since
-    they may lead anywhere, but reported (`problems`); those to images are.
+    the packages that read them are not installed; a warning says how many, but for RAW photos that are there as JPEG.
+    Links to folders are not followed, since they may lead anywhere, but reported (`problems`); those to images are.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Tree:
         except OSError as error:
             self._problem(folder, f"cannot be read ({error.strerror or error}).")
             return []
-        folders = []
+        folders, photos, raw = [], set[str](), len(self.left_out[RAW])
         for name, is_folder, item in entries:
             path, suffix = folder / name, os.path.splitext(name)[1].lower()
             hidden = name.startswith(".") or name == THUMBNAILS
@@ -220,11 +220,14 @@ class Tree:
                 folders.append(path)
             elif not hidden and readable(suffix):
                 self.files.append(item)
+                photos.add(os.path.splitext(name)[0].lower())
             else:
                 self.ignored += 1
                 for kind, suffixes in _LEFT_OUT.items():
                     if suffix in suffixes and not hidden:
                         self.left_out[kind].append(path)
+        # Of a photo that was taken as RAW and JPEG, nothing is missing.
+        self.left_out[RAW][raw:] = [path for path in self.left_out[RAW][raw:] if path.stem.lower() not in photos]
         return folders
 
     def hint(self) -> str:
