@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from lpplusplus._core.files import _nameless
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder
@@ -15,26 +17,30 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
-def test_importing_loads_neither_torch_nor_pillow():
-    heavy = ["torch", "PIL", "matplotlib", "onnxruntime", "starlette"]
-    for statement in ("import lpplusplus", "from lpplusplus import *"):
-        loaded = run(f"import sys\n{statement}\nprint([m for m in {heavy!r} if m in sys.modules])")
-        assert loaded.strip() == "[]"
-    assert run("import sys, lpplusplus; print('sklearn' in sys.modules)").strip() == "False"
+HELP = "sys.argv = ['lpp', '--help']\nfrom lpplusplus.cli import main\ntry: main()\nexcept SystemExit: pass"
+READ = "from lpplusplus.images.sources import read_arrays\nfrom lpplusplus.images.store import FeatureStore"
+LIST = "import lpplusplus.encoders as e, lpplusplus.encoders.class_text\nassert len(e.known_encoders()) == 7"
+OPEN = "import lpplusplus.encoders as e\ne.open_encoder('embedded')"
 
 
-def test_reading_features_needs_no_pillow(tmp_path):
-    """Who has features, not images, need not install what decodes them."""
+@pytest.mark.parametrize(
+    ("code", "others"),
+    [
+        ("import lpplusplus", "torch PIL matplotlib onnxruntime starlette sklearn"),
+        ("from lpplusplus import *", "torch PIL matplotlib onnxruntime starlette"),
+        (LIST, "torch PIL onnxruntime open_clip tokenizers httpx2"),
+        (OPEN, "lpplusplus.encoders.http lpplusplus.encoders.open_clip"),
+        (f"{READ}\nassert len(FeatureStore(sys.argv[1]).load().X) == 14", "torch PIL sklearn"),
+        (HELP, "torch PIL sklearn numpy jinja2"),
+        ("from lpplusplus.cli.lpp import app\nimport lpplusplus.images.opening", "ray pyarrow fsspec"),
+    ],
+    ids=["the package", "all of its names", "a list of encoders", "an encoder", "a store", "help", "a command"],
+)
+def test_what_is_not_needed_is_not_imported(code, others, tmp_path):
     embed(from_folder(make_folder(tmp_path / "photos", {"a": 6, "b_c": 8})), ToyEncoder(), store=tmp_path / "store")
-    code = (
-        "import sys\n"
-        "from lpplusplus.images.sources import read_arrays, sample_shots\n"
-        "from lpplusplus.images.store import FeatureStore\n"
-        f"rows = len(FeatureStore({str(tmp_path / 'store')!r}).load().X)\n"
-        "print(rows, [name for name in ('PIL', 'torch', 'sklearn') if name in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.strip() == "14 []"
+    told = f"import sys\n{code}\nprint([name for name in {others.split()} if name in sys.modules])"
+    command = [sys.executable, "-c", told, str(tmp_path / "store")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "[]"
 
 
 def test_a_draw_is_the_same_in_another_process_and_for_ever():

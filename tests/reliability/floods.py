@@ -25,7 +25,6 @@ from lpplusplus.images import ImageClassifier
 from lpplusplus.images.drawings import write_demo
 from serving import served
 
-MEGABYTE = 2**20
 FORM = b"multipart/form-data; boundary=b"
 PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a.jpg"\r\n\r\n'
 

@@ -15,7 +15,6 @@ ARGUMENTS = (
     "--disable-component-update", "--disable-sync", "--use-fake-ui-for-media-stream",
     "--use-fake-device-for-media-stream",
 )  # fmt: skip
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "photos"
 
 
 def need_browser():

@@ -150,14 +150,6 @@ def test_another_page_can_neither_send_photos_nor_open_a_websocket(page):
     assert sorted(os.listdir(page.root / "robin")) == before
 
 
-def test_photos_arrive(page):
-    files = [("files", ("../new.png", encoded(toy_image(5), "PNG"), "image/png")), ("files", ("a.png", b"<svg/>", "x"))]
-    answer = page.client.post("/upload/wren", files=files)
-    assert answer.json()["added"] == ["wren/new.png"]
-    assert len(answer.json()["refused"]) == 1
-    assert (page.root / "wren" / "new.png").exists()
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_other_machines_only_with_a_password(tmp_path, host):
     done = run("app", tmp_path / "birds", "--host", host, "--no-open", "--port", "0")

@@ -1,10 +1,7 @@
 """Results of a benchmark: never lost, replaced only by the same cell, healed by another run."""
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing, contextmanager
 
 import pytest
@@ -145,22 +142,3 @@ def test_fields_of_later_versions_are_passed_over(tmp_path):
         database.execute("DELETE FROM results")
         database.execute("INSERT INTO results VALUES (?, 'ok', ?)", (cell().key, json.dumps(content)))
     assert [row.accuracy for row in results.rows()] == [0.25]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
-def test_a_full_disk_is_told_with_the_file(tmp_path):
-    """A limit on the size of files stands in for the disk."""
-    code = f"""
-import resource
-from lpplusplus.bench.cell import Cell, Row
-from lpplusplus.bench.results import Results, ResultsError, Row
-results = Results({str(tmp_path)!r})
-limit = results.path.stat().st_size
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-try:
-    results.add(Row(Cell("d" * 100_000, "b", "m", 1, 1, "LPPlusPlus"), "ok", 0.5))
-except ResultsError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{tmp_path / FILE}: ")

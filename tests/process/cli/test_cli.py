@@ -150,16 +150,6 @@ def test_completion_in_the_shell(typed, offered):
     assert "--show-completion" in lpp("--help")
 
 
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys; sys.argv = ['lpp', '--help']\nfrom lpplusplus.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "print([m for m in ('numpy', 'sklearn', 'PIL', 'torch', 'jinja2') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 def test_train(trained, work):
     model, _, told = trained
     assert told["model"] == str(model)
@@ -308,14 +298,6 @@ def test_inspect_shows_what_training_told(work, tmp_path):
     assert "twin.jpg" in lpp("inspect", tmp_path / "m.lpp")
 
 
-def test_a_store_of_other_images_is_not_lost(trained, work, tmp_path):
-    shutil.copytree(trained[1], tmp_path / "f")
-    said = complaint("embed", work / "test", "-o", tmp_path / "f")
-    assert "holds embeddings of other images: name another store" in " ".join(said.split())
-    assert ask("inspect", tmp_path / "f")["images"] == 18
-    assert ask("embed", work / "photos", "-o", tmp_path / "f")["computed"] == 0
-
-
 def test_a_store_of_another_encoder_or_in_the_way_is_refused(trained, photos, other_encoder, work):
     _, store, _ = trained
     said = " ".join(
@@ -346,15 +328,8 @@ def test_a_class_with_a_single_image_is_named(photos, tmp_path):
 
 def test_encoders():
     rows = ask("encoders")
-    assert [row["scheme"].split(":")[0] for row in rows] == [
-        "embedded",
-        "clip",
-        "clip-large",
-        "drawings",
-        "onnx",
-        "open_clip",
-        "https",
-    ]
+    schemes = ["embedded", "clip", "clip-large", "drawings", "onnx", "open_clip", "https"]
+    assert [row["scheme"].split(":")[0] for row in rows] == schemes
     assert rows[0]["usable"] is True
     assert "demonstration model" in lpp("encoders")
 
@@ -407,20 +382,8 @@ def test_every_method(trained, work, method):
 def test_options_of_training(photos, work):
     names = work / "names.txt"
     names.write_text("red_star\tstar of red colour\nfish\nblue star\ngreen heart\n")
-    options = [
-        "--shots",
-        2,
-        "--views",
-        2,
-        "--classes",
-        names,
-        "-t",
-        "a drawing of a {}.",
-        "-t",
-        "a {}.",
-        "--val",
-        work / "test",
-    ]
+    options = ["--shots", 2, "--views", 2, "--classes", names, "--val", work / "test"]
+    options += ["-t", "a drawing of a {}.", "-t", "a {}."]
     runs = [ask("train", photos, "-o", work / f"{i}.lpp", *options, "--seed", seed) for i, seed in enumerate((3, 3, 4))]
     assert all(run["images"] == 6 and run["measured"] == "validation" for run in runs)
     assert runs[0]["classes"] == ["red_star", "fish", "blue_star", "green heart"]
@@ -431,30 +394,6 @@ def test_options_of_training(photos, work):
     assert model.names_ == ("star of red colour", "fish", "blue star", "green heart")
     assert model.template == ["a drawing of a {}.", "a {}."]
     assert model.views == 2
-
-
-def test_manifests_and_arrays(trained, work):
-    """A folder, a CSV and a JSONL manifest, and its embeddings as arrays make the same weights."""
-    model, store, _ = trained
-    expected = lpplusplus.load(model).coef_
-    rows = [[f"photos/{p.parent.name}/{p.name}", p.parent.name] for p in sorted((work / "photos").glob("*/*.jpg"))]
-    manifest(work / "list.csv", rows)
-    lines = [json.dumps({"path": path, "label": label}) for path, label in rows]
-    (work / "list.jsonl").write_text("\n".join(lines))
-    features = lpplusplus.images.store.FeatureStore(store).load()
-    text = ImageClassifier().fit(store).class_text_
-    arrays = {"embeddings": features.X[:, 0].copy(), "text": text}
-    np.savez(work / "arrays.npz", **arrays, labels=features.labels)
-    index = np.array([CLASSES.index(label) for label in features.labels])
-    header = {"classes": json.dumps(CLASSES)}
-    safetensors.numpy.save_file({**arrays, "labels": index}, work / "arrays.safetensors", header)
-    for name in ("list.csv", "list.jsonl", "arrays.npz", "arrays.safetensors"):
-        told = ask("train", work / name, "-o", work / "from.lpp")
-        assert (told["classes"], told["images"]) == (CLASSES, 18), name
-        np.testing.assert_allclose(lpplusplus.load(work / "from.lpp").coef_, expected, atol=1e-5, err_msg=name)
-    assert ask("inspect", work / "from.lpp")["encoder"] is None
-    assert ask("evaluate", work / "from.lpp", work / "arrays.npz")["images"] == 18
-    assert "trained on a file of arrays" in complaint("predict", work / "from.lpp", work / "test")
 
 
 @pytest.fixture(scope="module")
@@ -519,7 +458,7 @@ def test_wrong_command_lines(trained, photos, work):
 
 
 def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp_path):
-    model, store, _ = trained
+    model, _, _ = trained
     assert "x.lpp: there is no such file." in complaint("predict", "x.lpp", photos, fresh=True)
     assert "is a folder, not a classifier" in complaint("evaluate", photos, model)  # The other way round.
     assert "nowhere does not exist" in complaint("train", "nowhere", "-o", work / "x.lpp")
@@ -528,9 +467,6 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     assert "is not a feature store" in complaint("inspect", photos)
     assert "expected <class>/*.jpg" in complaint("train", ".", "-o", "x.lpp", cwd=tmp_path)
     assert "there is no encoder 'resnet'" in complaint("train", photos, "-o", work / "x.lpp", "--encoder", "resnet")
-    assert "exactly once" in complaint("train", photos, "-o", work / "x.lpp", "-t", "a photo")
-    assert "fewer than 99 images" in complaint("train", photos, "-o", work / "x.lpp", "--shots", 99)
-    assert "holds embeddings already" in complaint("train", store, "-o", work / "x.lpp", "--store", work / "y")
     said = complaint("train", photos, "-o", work / "x.lpp", "--classes", "no.txt")
     assert "no.txt: class names cannot be read (No such file or directory)" in said
     np.savez(tmp_path / "a.npz", embeddings=np.eye(4), labels=[0, 1, 0, 1])
@@ -541,10 +477,6 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
     assert not (work / "x.lpp").exists()
     np.save(tmp_path / "lone.npy", np.eye(4))
     assert "np.savez(" in complaint("train", tmp_path / "lone.npy", "-o", tmp_path / "x.lpp")
-    bad = np.eye(4)
-    bad[2, 1] = np.nan
-    np.savez(tmp_path / "nan.npz", embeddings=bad, labels=[0, 1, 0, 1])
-    assert "NaN or infinity in row 2 (1 such" in complaint("train", tmp_path / "nan.npz", "-o", tmp_path / "x.lpp")
     np.savez(tmp_path / "object.npz", embeddings=np.eye(4), labels=np.array(list("abab"), dtype=object))
     assert "labels.astype(str)" in complaint("train", tmp_path / "object.npz", "-o", tmp_path / "x.lpp")
     (tmp_path / "empty" / "a").mkdir(parents=True)
@@ -555,14 +487,8 @@ def test_things_that_are_not_there_or_of_another_kind(trained, photos, work, tmp
 def test_broken_and_foreign_models(trained, photos, work):
     model, _, _ = trained
     broken = work / "broken.lpp"
-    content = bytearray(model.read_bytes())
-    broken.write_bytes(content[:-100])
+    broken.write_bytes(model.read_bytes()[:-100])
     assert "truncated" in complaint("predict", broken, photos)
-    content[-1] ^= 1
-    broken.write_bytes(content)
-    assert "does not match" in complaint("predict", broken, photos).replace("do not match", "does not match")
-    broken.write_bytes(b"")
-    assert "broken.lpp" in complaint("inspect", broken)
     safetensors.numpy.save_file({"a": np.ones(3)}, broken)
     assert "not a classifier saved by lpplusplus" in complaint("evaluate", broken, photos)
     F = np.random.default_rng(0).standard_normal((6, 4))
@@ -594,18 +520,6 @@ def test_debug_shows_where(photos, work):
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("lpp: nowhere does not exist")
-
-
-def test_odd_folders(photos, tmp_path):
-    shutil.copytree(photos / "fish", tmp_path / "one" / "fish")
-    assert "only one class ('fish')" in complaint("train", tmp_path / "one", "-o", tmp_path / "x.lpp")
-    (tmp_path / "one" / "great tit").mkdir()
-    assert "class folders without images: 'great tit'" in complaint("train", tmp_path / "one", "-o", tmp_path / "x.lpp")
-    told = ask("train", tmp_path / "one", "-o", tmp_path / "x.lpp", "--allow-empty")
-    assert told["classes"] == ["fish", "great tit"]
-    shutil.copytree(photos / "fish", tmp_path / "two" / "great tit")
-    shutil.copytree(photos / "red_star", tmp_path / "two" / "great_tit")
-    assert "both called 'great tit'" in complaint("train", tmp_path / "two", "-o", tmp_path / "x.lpp")
 
 
 ODD = ["../x", ":fish:", "[/]", "[red]x", "naïve 鳥", "{0.__class__}"]
@@ -671,26 +585,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(trained, phot
     assert "nothing can be written to /proc" in usage("embed", photos, "-o", "/proc/x")
     assert "nothing can be written to /proc" in usage("evaluate", trained[0], work / "test", "--plots", "/proc/x/y")
     assert not list(work.glob(".x.lpp*"))
-
-
-@POSIX
-def test_a_full_disk_is_told_with_the_file(trained, work, tmp_path):
-    """A limit on the size of files stands in for the disk: the system names no file in that error either."""
-    import resource
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-
-    for command, said in (
-        (["train", work / "photos", "-o", "m.lpp"], "m.lpp: File too large."),
-        (["embed", work / "photos", "-o", "f"], "f cannot be written (File too large)."),
-        (["evaluate", trained[0], work / "test", "--plots", "p"], f"{Path('p/confusion.png')}: File too large."),
-    ):
-        done = subprocess.run([*LPP, *map(str, command)], capture_output=True, text=True, cwd=tmp_path,
-                              env=environment(), preexec_fn=limited, check=False)  # fmt: skip
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"lpp: {said}")
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock") == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

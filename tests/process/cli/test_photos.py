@@ -106,17 +106,6 @@ def test_evaluate_with_a_report(model, photos, tmp_path):
     assert "Careful" not in (tmp_path / "e.html").read_text(encoding="utf-8")
 
 
-def test_images_that_were_trained_on_are_noticed_under_other_names(model, photos, tmp_path):
-    shutil.copytree(photos / "test", tmp_path / "mixed")
-    shutil.copy(photos / "train" / "001.Fish" / "0001.jpg", tmp_path / "mixed" / "001.Fish" / "new.jpg")
-    done = run("evaluate", model, tmp_path / "mixed", "--report", tmp_path / "e.html", "--json")
-    assert "1 of 10 images were trained on" in done.stderr
-    assert json.loads(done.stdout)["trained_on"] == 1
-    page = (tmp_path / "e.html").read_text(encoding="utf-8")
-    assert "1 of 10 images were trained on" in page
-    assert "of 100 new images" not in page
-
-
 def test_a_report_never_takes_the_place_of_something_else(model, photos, tmp_path):
     (tmp_path / "mine.html").write_text("<p>my page")
     for option, said in (

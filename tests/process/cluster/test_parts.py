@@ -22,7 +22,7 @@ from lpplusplus.images.parquet.tables import part_name
 from lpplusplus.images.sources import from_folder, open_images
 from lpplusplus.images.store import ROWS_PER_SHARD
 from toy_encoder import ToyEncoder
-from toy_images import contents, encoded, make_folder, toy_image
+from toy_images import encoded, make_folder, toy_image
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -148,14 +148,6 @@ def test_what_cannot_be_cut_is_said(photos, tmp_path):
         plan(str(tmp_path / "bare.parquet"), labels=True).parts[0].open()
 
 
-def test_a_folder_of_somebody_else_is_refused_before_anything_is_written(photos, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match=r"has other files, such as notes\.txt"):
-        finished(plan(str(photos), labels=True), str(tmp_path / "mine"), "key")
-    assert contents(tmp_path / "mine") == {"notes.txt": b"mine"}
-
-
 def test_the_batch_size_is_what_was_asked_for(photos, monkeypatch):
     part = plan(str(photos), labels=True).parts[1]
     made = []
@@ -181,16 +173,6 @@ def test_requests_that_no_node_can_meet_are_refused(monkeypatch):
             slots.check()
     with pytest.raises(ClusterError, match="at least one"):
         Slots(0)
-
-
-def test_nothing_of_ray_is_imported_without_it(tmp_path):
-    make_folder(tmp_path / "photos", {"cat": 1, "dog": 1})
-    code = "import sys; from lpplusplus.cli.lpp import app; import lpplusplus.images.opening; " \
-           "assert not {'ray', 'pyarrow', 'fsspec'} & set(sys.modules)"  # fmt: skip
-    import subprocess
-    import sys
-
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_options_are_checked(photos, tmp_path):

@@ -1,29 +1,9 @@
 """Encoders by name, without loading what is not asked for."""
 
-import subprocess
-import sys
-
 import pytest
 
 from lpplusplus import encoders
 from lpplusplus.encoders import EncoderError, base, known_encoders, open_encoder
-
-
-def test_listing_encoders_loads_none_of_their_packages():
-    code = (
-        "import sys, lpplusplus.encoders as e, lpplusplus.encoders.class_text; rows = e.known_encoders()\n"
-        "heavy = ('torch', 'onnxruntime', 'PIL', 'open_clip', 'tokenizers', 'httpx2')\n"
-        "print(len(rows), [name for name in heavy if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "7 []"
-
-
-def test_opening_one_encoder_imports_no_other():
-    code = (
-        "import sys, lpplusplus.encoders as e; e.open_encoder('embedded')\n"
-        "print([name for name in ('http', 'open_clip') if f'lpplusplus.encoders.{name}' in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_an_encoder_is_one_module_and_one_line(monkeypatch):

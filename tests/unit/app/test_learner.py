@@ -169,15 +169,6 @@ def test_a_photo_that_is_moved_before_it_is_read_is_learned(project):
         assert "blue square/0-2.png" in now.classifier.support_.paths
 
 
-def test_a_wrong_label_is_found(project):
-    fill(project.root, per_class=6, unsorted=0)
-    project.move(["red square/0.png"], "green square")
-    with Learner(project) as learner:
-        now = settled(learner)
-    (doubt,) = now.insight.mislabelled
-    assert (doubt.path, doubt.label, doubt.answer) == ("green square/0-2.png", "green square", "red square")
-
-
 def test_bad_photos_are_named_and_the_rest_is_learned(project):
     fill(project.root, unsorted=0)
     (project.root / "red square" / "bad.jpg").write_bytes(b"no photo")
@@ -249,16 +240,6 @@ def test_names_that_cannot_be_told_apart_are_a_problem_not_an_end(project):
         assert "both called" in settled(learner).problem
         (project.root / "red_square").rmdir()
         assert settled(learner).problem is None
-
-
-def test_none_of_these(project):
-    fill(project.root, per_class=8, unsorted=0)
-    with Learner(project) as learner:
-        settled(learner)
-        assert ask(learner, picture("blue", 5))["none_of_these"] is False
-        rng = np.random.default_rng(0)
-        chess = Image.fromarray(255 * rng.integers(0, 2, (6, 6), dtype=np.uint8)).resize((200, 200), 0).convert("RGB")
-        assert ask(learner, chess)["none_of_these"] is True
 
 
 def test_an_unsorted_copy_of_a_labelled_photo_comes_last_and_does_come(project):
