@@ -22,10 +22,9 @@ from lpplusplus.encoders import EncoderError, open_encoder  # noqa: E402
 from lpplusplus.encoders.class_text import class_texts  # noqa: E402
 from lpplusplus.encoders.open_clip import OpenClipEncoder, pooled_places  # noqa: E402
 from lpplusplus.methods._prompts import ContextPrompts, TextTower  # noqa: E402
-from lpplusplus.methods._training import CheckpointError, cosine  # noqa: E402
+from lpplusplus.methods._training import CheckpointError  # noqa: E402
 from lpplusplus.methods.kgcoop import drift  # noqa: E402
 from lpplusplus.methods.plot import transport_plan  # noqa: E402
-from lpplusplus.methods.prograd import projected  # noqa: E402
 
 METHODS = (CoOp, KgCoOp, ProGrad, PLOT)
 NAMES = np.array(["ant", "red_fox", "great white shark"])
@@ -343,14 +342,6 @@ def test_coop_is_sgd_on_what_encode_text_says(encoder, task):
     assert np.abs(model.context_[0]).max() > 0.1  # It has moved.
 
 
-def test_rates_are_those_of_a_warm_up_and_a_cosine_by_epoch():
-    factor = cosine(4, 0.005, by_epoch=True)
-    assert [factor(time) for time in (0, 0.9, 1, 1.9, 2, 3)] == pytest.approx(
-        [0.005, 0.005, 1, 1, (1 + np.cos(np.pi / 4)) / 2, 0.5]
-    )
-    assert cosine(4, by_epoch=True)(1.5) == pytest.approx((1 + np.cos(np.pi / 4)) / 2)
-
-
 @pytest.mark.parametrize(("shots", "epochs"), [(1, 50), (2, 100), (4, 100), (8, 200), (16, 200)])
 def test_epochs_by_shots(shots, epochs):
     from lpplusplus._core.task import Task
@@ -358,24 +349,6 @@ def test_epochs_by_shots(shots, epochs):
     y = np.arange(3 * shots) % 3
     schedule = CoOp(encoder="open_clip:any")._schedule(Task(np.ones((len(y), 2)), y, np.arange(3)))
     assert (schedule.epochs, schedule.batch_size, schedule.learning_rate) == (epochs, 32, 2e-3)
-
-
-def test_prograd_takes_away_what_opposes_the_teacher():
-    rng = np.random.default_rng(0)
-    met = {True: 0, False: 0}
-    for _ in range(50):
-        own, teacher = (torch.from_numpy(rng.standard_normal((4, 8))) for _ in range(2))
-        conflict = bool((own * teacher).sum() < 0)
-        met[conflict] += 1
-        result = projected(own, teacher)
-        if not conflict:
-            assert result is own
-            continue
-        assert abs((result * teacher).sum()) < 1e-12
-        off = own - projected(own, teacher, 0.8)
-        assert torch.allclose(off, 0.8 * (own - result))
-        assert torch.linalg.matrix_rank(torch.stack([off.ravel(), teacher.ravel()])) == 1
-    assert min(met.values()) > 10
 
 
 @pytest.mark.parametrize("projection", [1.0, 0.8])
@@ -665,14 +638,6 @@ def test_cloning_shares_the_encoder_and_parameters_are_all_named(method, encoder
         method(encoder=encoder, contexts=4)
     with pytest.raises(TypeError, match="encoder"):
         method()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_wrong_parameters_are_named(method, encoder, task):
-    X, y, *_ = task
-    for name in rules_of(method):
-        with pytest.raises(ValueError, match=f"{method.__name__}: {name}="):
-            method(**{"encoder": encoder, name: object()}).fit(suited(method, X), y)
 
 
 def test_a_class_without_examples_and_given_text(encoder, task):
