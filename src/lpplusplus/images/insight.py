@@ -164,12 +164,12 @@ def examine(
     if study is None:
         return Insight("not measured", **found), None
     right, scores = study.answers.right, study.answers.scores()
-    if study.by_names is not None:
-        names = study.by_names.right
-        found |= {"zero_shot_accuracy": float(names.mean()), "over_names": _lead(right, names, study.different)}
-    if study.by_examples is not None:
-        alone = study.by_examples.right
-        found |= {"examples_alone_accuracy": float(alone.mean()), "over_examples": _lead(right, alone, study.different)}
+    for accuracy, over, other in (
+        ("zero_shot_accuracy", "over_names", study.by_names),
+        ("examples_alone_accuracy", "over_examples", study.by_examples),
+    ):
+        if other is not None:
+            found |= {accuracy: float(other.right.mean()), over: _lead(right, other.right, study.different)}
     missed = [score for score in scores.classes if score.recall is not None and score.recall < 1]
     missed.sort(key=lambda score: (score.recall, score.label))
     insight = Insight(

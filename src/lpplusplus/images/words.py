@@ -51,12 +51,7 @@ def summary(insight: Insight) -> list[str]:
         told.append(compared(insight.over_names, insight.zero_shot_accuracy, "the class names alone"))
     if insight.over_examples is not None and insight.examples_alone_accuracy is not None:
         told.append(compared(insight.over_examples, insight.examples_alone_accuracy, "the images alone"))
-    if insight.confused:
-        first = insight.confused[:3]
-        told.append(
-            "Most often confused: " + _joined([f"{one.truth} taken for {one.answer} ({one.images})" for one in first])
-        )
-    return told
+    return told + _confused([(one.truth, one.answer, one.images) for one in insight.confused[:3]])
 
 
 def advice(insight: Insight, path: Callable[[str], str] = str) -> list[tuple[str, list[str]]]:
@@ -104,12 +99,7 @@ def by_background(labels: Sequence[str]) -> list[tuple[str, list[str]]]:
 def evaluated(scores: Scores) -> list[str]:
     """How good an evaluation was. Images that were trained on say nothing about new ones."""
     told = [] if scores.trained_on else [how_good(scores.accuracy, scores.interval)]
-    confused = scores.confused(3)
-    if confused:
-        told.append(
-            "Most often confused: " + _joined([f"{truth} taken for {answer} ({n})" for truth, answer, n in confused])
-        )
-    return told
+    return told + _confused(scores.confused(3))
 
 
 def seen_before(trained_on: int, images: int) -> str:
@@ -120,5 +110,7 @@ def seen_before(trained_on: int, images: int) -> str:
     )
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts)}."
+def _confused(pairs: Sequence[tuple[str, str, int]]) -> list[str]:
+    """The sentence on the most frequent mistakes, if there are any."""
+    mistakes = ", ".join(f"{truth} taken for {answer} ({images})" for truth, answer, images in pairs)
+    return [f"Most often confused: {mistakes}."] if mistakes else []

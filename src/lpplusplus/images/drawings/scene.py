@@ -236,7 +236,7 @@ def render(scene: Scene, rng: np.random.Generator, size: int = 128) -> Image.Ima
     side = size * _OVERSAMPLING
     spots = place(scene, rng, loose=True)
     canvas = _paper(scene, rng, size).resize((side, side), Image.Resampling.BILINEAR)
-    style = _Hand.random(rng)
+    style = _Hand(rng)
     for spot in spots:
         _sketch(canvas, spot, style, rng)
     _scribble(canvas, rng)
@@ -244,27 +244,16 @@ def render(scene: Scene, rng: np.random.Generator, size: int = 128) -> Image.Ima
     return _grain(image, rng, float(rng.uniform(12, 20)) * size / 128)
 
 
-@dataclass(frozen=True)
 class _Hand:
     """How one hand draws: bent outlines, a hatched or washed fill, ink of a darker or a grey tone."""
 
-    wobble: float
-    hatched: bool
-    slant: float
-    gap: float
-    strength: float
-    ink: float
-
-    @staticmethod
-    def random(rng: np.random.Generator) -> "_Hand":
-        return _Hand(
-            wobble=float(rng.uniform(0.04, 0.08)),
-            hatched=bool(rng.random() < 0.85),
-            slant=float(rng.uniform(0, np.pi)),
-            gap=float(rng.uniform(0.022, 0.04)),
-            strength=float(rng.uniform(0.7, 0.9)),
-            ink=float(rng.uniform(0.5, 0.8)),
-        )
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.wobble = float(rng.uniform(0.04, 0.08))
+        self.hatched = bool(rng.random() < 0.85)
+        self.slant = float(rng.uniform(0, np.pi))
+        self.gap = float(rng.uniform(0.022, 0.04))
+        self.strength = float(rng.uniform(0.7, 0.9))
+        self.ink = float(rng.uniform(0.5, 0.8))
 
 
 def _paper(scene: Scene, rng: np.random.Generator, side: int) -> Image.Image:

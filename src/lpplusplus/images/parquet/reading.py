@@ -97,10 +97,7 @@ def _files(system: Any, path: str, where: str) -> tuple[list[_Pair], ShardIndex 
     if files.get(NAME):
         with system.open_input_stream(f"{path}/{NAME}") as stream:
             index = read_index(stream.read(LARGEST + 1), PARQUET, f"{where}/{NAME}")
-        names = [part_name(number) for number in range(len(index.shards))]
-        lost = sorted(name for name in names if not files.get(name))
-        if lost:
-            raise StoreError(f"{where}: {lost[0]} is missing ({len(lost)} such part(s)): embed again to rebuild it.")
+        names = _complete(index, files, where)
     elif _of_clip_retrieval({name: not is_file for name, is_file in files.items()}):
         return _pairs(system, path), None
     else:
@@ -108,6 +105,14 @@ def _files(system: Any, path: str, where: str) -> tuple[list[_Pair], ShardIndex 
         if not names:
             raise SourceError(f"{where} has no Parquet files: to embed images there, use lpp embed --engine ray.")
     return [(f"{path}/{name}", None) for name in names], index
+
+
+def _complete(index: ShardIndex, files: Mapping[str, bool], where: str) -> list[str]:
+    names = [part_name(number) for number in range(len(index.shards))]
+    lost = sorted(name for name in names if not files.get(name))
+    if lost:
+        raise StoreError(f"{where}: {lost[0]} is missing ({len(lost)} such part(s)): embed again to rebuild it.")
+    return names
 
 
 def _of_clip_retrieval(inside: Mapping[str, bool]) -> bool:
@@ -177,16 +182,18 @@ class _Part:
             raise SourceError(f"{where} has {shape[0]} rows, {self.where} has {self.rows}.")
         self.array, self.dtype, self.named, self.bytes, self.width = file, dtype, where, file.size(), shape[1]
 
+    def row_names(self) -> list[str]:
+        """What rows are called where no column says it."""
+        return [f"{os.path.basename(self.named)}[{row}]" for row in range(self.rows)]
+
     def read(self, out: NDArray[np.float32]) -> None:
         """The embeddings into `out`, a few rows at a time, and the other columns."""
         path = next((name for name in PATHS if name in self.columns), None)
         rest = self.file.read(columns=[name for name in (LABEL, path, HASH) if name in self.columns])
         if LABEL in self.columns:
             self.labels, self.whole = labels_of(rest.column(LABEL), self.where)
-        if path is None:
-            self.paths = [f"{os.path.basename(self.named)}[{row}]" for row in range(self.rows)]
-        else:
-            self.paths = ["" if text is None else str(text) for text in rest.column(path).to_pylist()]
+        texts = [] if path is None else rest.column(path).to_pylist()
+        self.paths = ["" if text is None else str(text) for text in texts]
         hashes: list[Any] = rest.column(HASH).to_pylist() if HASH in self.columns else [None]
         if all(isinstance(digest, bytes) and len(digest) == 32 for digest in hashes):
             self.hashes = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 32)
@@ -199,6 +206,12 @@ class _Part:
             first += batch.num_rows
         if first != self.rows:
             raise SourceError(f"{self.where} has {first} rows, its end says {self.rows}.")
+
+
+def _hashes(filled: Sequence[_Part]) -> NDArray[np.uint8] | None:
+    """(n, 32); None unless all have some."""
+    hashes = [part.hashes for part in filled if part.hashes is not None]
+    return np.concatenate(hashes) if len(hashes) == len(filled) else None
 
 
 def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: str, alone: bool) -> Embeddings:
@@ -217,15 +230,14 @@ def _read(system: Any, pairs: Sequence[_Pair], index: ShardIndex | None, where: 
     check_finite_rows(X, where)
     filled = [part for part in parts if part.rows]
     labels, classes, names = _labels(filled, index, where)
-    hashes = [part.hashes for part in filled if part.hashes is not None]
     return Embeddings(
         X.reshape(len(X), *shape),
         labels,
-        [path for part in filled for path in part.paths],
+        [path for part in filled for path in part.paths or part.row_names()],
         classes,
         names,
         origin,
-        hashes=np.concatenate(hashes) if len(hashes) == len(filled) else None,
+        hashes=_hashes(filled),
         reused=len(X),
     )
 
