@@ -162,6 +162,7 @@ class _Part:
         except Exception as error:
             raise SourceError(f"{self.where} is damaged, or no Parquet file ({shown(str(error))}).") from None
         self.columns, self.rows, self.bytes = self.file.schema_arrow.names, self.file.metadata.num_rows, handle.size()
+        self.path = next((name for name in PATHS if name in self.columns), None)
         self.head = head_of(self.file.schema_arrow, self.where)
         if array is None:
             self.width = width_of(self.file, self.where)
@@ -188,11 +189,10 @@ class _Part:
 
     def read(self, out: NDArray[np.float32]) -> None:
         """The embeddings into `out`, a few rows at a time, and the other columns."""
-        path = next((name for name in PATHS if name in self.columns), None)
-        rest = self.file.read(columns=[name for name in (LABEL, path, HASH) if name in self.columns])
+        rest = self.file.read(columns=[name for name in (LABEL, self.path, HASH) if name in self.columns])
         if LABEL in self.columns:
             self.labels, self.whole = labels_of(rest.column(LABEL), self.where)
-        texts = [] if path is None else rest.column(path).to_pylist()
+        texts = [] if self.path is None else rest.column(self.path).to_pylist()
         self.paths = ["" if text is None else str(text) for text in texts]
         hashes: list[Any] = rest.column(HASH).to_pylist() if HASH in self.columns else [None]
         if all(isinstance(digest, bytes) and len(digest) == 32 for digest in hashes):
