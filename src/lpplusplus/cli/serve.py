@@ -49,7 +49,7 @@ def serve(
     """
     need("serve", "fastapi", "uvicorn", "python_multipart", "prometheus_client")
     from ..deploy.service import make_app
-    from ..deploy.service.registry import ModelRegistry
+    from ..deploy.service.models import ModelRegistry
     from ..deploy.service.server import Settings, address_of, listen, read_token
 
     local = is_local(host)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,9 @@ class AnnotationLearner:
         self.model: FewShotClassifier | None = None
         self.version = "names"
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Learn in the background, inside the `with` block."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Learn in the background, inside the `async with` block."""
         with quiet_pillow(), closing(self._photos), self._worker:
             yield
 

@@ -11,8 +11,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,17 +74,17 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
         Whether it listens on this machine only: see `service.server`.
     """
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with learner.running():
-            yield
-
     async def admitted(given: Annotated[HTTPBasicCredentials | None, Depends(HTTPBasic(auto_error=False))]) -> None:
         said = "" if given is None else given.password
         if password is not None and not hmac.compare_digest(said.encode(), password.encode()):
             raise Refusal(401, "unauthorised", "send the password.", "Basic")
 
-    app = FastAPI(lifespan=lifespan, exception_handlers=FAILURES, dependencies=[Depends(admitted)], openapi_url=None)
+    app = FastAPI(
+        lifespan=lambda _: learner.running(),
+        exception_handlers=FAILURES,
+        dependencies=[Depends(admitted)],
+        openapi_url=None,
+    )
     if local and password is None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=HERE)
 

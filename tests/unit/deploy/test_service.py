@@ -21,8 +21,9 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
 from lpplusplus.deploy import service
-from lpplusplus.deploy.service import make_app, registry
-from lpplusplus.deploy.service.registry import ModelRegistry
+from lpplusplus.deploy.service import make_app
+from lpplusplus.deploy.service import models as served
+from lpplusplus.deploy.service.models import ModelRegistry
 from lpplusplus.deploy.service.server import Settings, read_token
 
 IMAGES = [toy_image(seed) for seed in range(6)]
@@ -401,7 +402,7 @@ def test_no_answer_names_a_path(saved, encoder, tmp_path, monkeypatch):
 
         path.write_bytes(saved[0].read_bytes())
         until(lambda: client.get("/health").json()["status"] == "ok")
-        monkeypatch.setattr(registry, "load", elsewhere)
+        monkeypatch.setattr(served, "load", elsewhere)
         path.write_bytes(saved[0].read_bytes() + b" ")
         health = stale(client)
         assert "birds.lpp cannot be used: the log says why." in health.json()["models"]["birds"]["problem"]
@@ -418,12 +419,12 @@ def test_labels_and_weights_are_of_one_file(saved, encoder, tmp_path, monkeypatc
     saved[1].save(path)
     two = ImageClassifier(ToyEncoder()).fit(make_folder(tmp_path / "photos", {"cat": 3, "dog": 3}))
 
-    def load_and_replace(path, real=registry.load):
+    def load_and_replace(path, real=served.load):
         found = real(path)
         two.save(path)
         return found
 
-    monkeypatch.setattr(registry, "load", load_and_replace)
+    monkeypatch.setattr(served, "load", load_and_replace)
     (model,) = ModelRegistry([path]).models
     assert list(model.names) == model.classifier.classes_.tolist()
     assert list(model.names.values()) == ["cat", "dog"]

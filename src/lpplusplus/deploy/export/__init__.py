@@ -32,8 +32,7 @@ from ...encoders.onnx import runtime
 from ...images.answers import FALSE_ALARMS, none_threshold
 from ...images.classifier import ImageClassifier
 from ...images.hub import public_spec
-from .graph import IR_VERSION, OPSET
-from .head import ExportError, head_model
+from .head import IR_VERSION, OPSET, ExportError, head_model
 from .pixels import pixels_model
 from .tower import image_tower, in_eight_bits
 
@@ -114,8 +113,10 @@ def export_onnx(
     metadata = _metadata(method, images)
     _describe(model, metadata)
     told(1, 3)
-    content = _serialised(model)
-    takes = model.graph.input[0].name
+    if model.ByteSize() > LARGEST:
+        size = model.ByteSize() / 1e9
+        raise ExportError(f"it has {size:.1f} GB, and an ONNX file at most 2: try --int8, or --head-only.")
+    content, takes = bytes(model.SerializeToString()), model.graph.input[0].name
     difference = _difference(content, takes, images, method)
     if difference > TOLERANCE and not int8:
         raise ExportError(f"the export differs from the classifier by {difference:.2g} in probability: report this.")
@@ -179,13 +180,6 @@ def _metadata(method: FewShotClassifier, images: ImageClassifier | None) -> dict
     }
 
 
-def _serialised(model: onnx.ModelProto) -> bytes:
-    size = model.ByteSize()
-    if size > LARGEST:
-        raise ExportError(f"it has {size / 1e9:.1f} GB, and an ONNX file at most 2: try --int8, or --head-only.")
-    return bytes(model.SerializeToString())
-
-
 def _difference(content: bytes, takes: str, images: ImageClassifier | None, method: FewShotClassifier) -> float:
     """The largest difference in probability between an export and what it was made from."""
     onnxruntime = runtime()
@@ -230,22 +224,16 @@ def program_paths(model: Path) -> tuple[Path, Path]:
     return model.with_suffix(".py"), model.with_name(f"{model.name}.html")
 
 
-def programs(model: Path, classes: Sequence[str]) -> dict[Path, bytes]:
-    """Programs for the exported `model`, by their paths beside it: a Python program and a page."""
+def write_programs(model: Path, classes: Sequence[str]) -> list[Path]:
+    """Write the programs for the exported `model`, each atomically: a Python program and a page; their paths."""
     here = files(__package__)
     page = (here / "photo.html").read_text(encoding="utf-8")
     about = json.dumps({"model": model.name, "classes": [*classes]})
     # Only "</" and "<!" could end a script element, and JSON has "<" inside strings only.
     page = page.replace(ABOUT, about.replace("<", "\\u003c")).replace(TITLE, html.escape(model.stem))
     program = (here / "photo.py").read_text(encoding="utf-8").replace("THIS_FILE", model.with_suffix(".py").name)
-    made = seal(program, "export", "# {}").encode(), seal(page, "export").encode()
-    return dict(zip(program_paths(model), made, strict=True))
-
-
-def write_programs(model: Path, classes: Sequence[str]) -> list[Path]:
-    """Write the programs, each atomically."""
-    made = programs(model, classes)
-    for path, content in made.items():
+    paths = program_paths(model)
+    for path, text in zip(paths, (seal(program, "export", "# {}"), seal(page, "export")), strict=True):
         with atomic_write(path) as file:
-            file.write(content)
-    return [*made]
+            file.write(text.encode())
+    return [*paths]

@@ -22,7 +22,7 @@ import onnx
 from PIL import Image
 
 from ...encoders.pixels.preprocessing import Preprocessing
-from .graph import Graph
+from .head import Graph
 
 BITS = 22
 """Pillow's precision of weights."""

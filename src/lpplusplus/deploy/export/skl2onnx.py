@@ -7,8 +7,7 @@ import numpy as np
 import onnx
 
 from ..._core.model_file import method
-from .graph import Graph
-from .head import DOUBLE, FLOAT, ExportError, probabilities
+from .head import DOUBLE, FLOAT, ExportError, Graph, probabilities
 
 INT64, STRING = 7, 8
 """ONNX's numbers for the types of labels."""

@@ -16,8 +16,7 @@ from ...encoders.base import Encoder
 from ...encoders.onnx import OnnxEncoder
 from ...encoders.open_clip import OpenClipEncoder
 from ...encoders.pixels.preprocessing import Preprocessing
-from .graph import IR_VERSION, OPSET
-from .head import ExportError
+from .head import IR_VERSION, OPSET, ExportError
 
 OLDEST = 13
 """Oldest opset whose operators work as our own graphs use them."""

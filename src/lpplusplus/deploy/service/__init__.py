@@ -1,8 +1,8 @@
 """`lpp serve`: saved classifiers behind HTTP.
 
-Here are the routes. A request goes through `reading.py` (what was sent, within limits), `batcher.py` (images to
-embeddings, several requests at once) and `images/answers.py`. `registry.py` keeps the classifiers and looks for newer
-files; `errors.py` has what every refusal looks like, and the numbers for Prometheus; `server.py` the limits.
+Here are the routes. A request goes through `reading.py` (what was sent, within limits), `models.py` (images to
+embeddings, several requests at once; it also keeps the classifiers and looks for newer files) and `images/answers.py`.
+`errors.py` has what every refusal looks like, and the numbers for Prometheus; `server.py` the limits.
 """
 
 import asyncio
@@ -28,10 +28,9 @@ from ...encoders.pixels.decoding import Limits, quiet_pillow
 from ...images.answers import Question, answers
 from ...images.embeddings import Embeddings
 from ...images.hub import public_spec
-from .batcher import Batcher
 from .errors import FAILURES, Counting, Metrics, Refusal, failures
+from .models import Batcher, Model, ModelRegistry
 from .reading import RequestReader, body_schema
-from .registry import Model, ModelRegistry
 from .server import HERE, Settings
 
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -186,7 +185,7 @@ def make_app(registry: ModelRegistry, settings: Settings | None = None) -> FastA
                 asked = await reader.read(request, held, model.dim)
             with _within(settings.timeout, began, 504, "timeout", "the answer was not ready in time: try again later."):
                 if isinstance(asked, list):
-                    names = [picture.name for picture in asked]
+                    names = [name for name, _ in asked]
                     if model.encoder is None:
                         raise Refusal(
                             422, "embeddings_only", f"{model.name} was trained on arrays: send embeddings, not images."

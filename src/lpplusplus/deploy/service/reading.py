@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictStr, Valid
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from .batcher import Picture
 from .errors import Refusal, in_words
+from .models import Picture
 from .server import Settings
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mP8z0AaYGIY1TCqYdhqAABALgEfFO4+AgAAAABJRU5ErkJggg=="
@@ -78,12 +78,12 @@ class RequestReader:
     async def _from_form(self, request: Request, chunks: AsyncGenerator[bytes, None]) -> list[Picture]:
         form = await read_form(request, chunks, self._settings.max_images)
         try:
-            pictures = []
+            pictures: list[Picture] = []
             for field, value in form.multi_items():
                 if field != "images" or not isinstance(value, UploadFile):
                     raise Refusal(422, "invalid", f'{field!r} is not expected: send files in fields "images".')
                 self._check_size(value.size or 0, name := value.filename or "image")
-                pictures.append(Picture(name, await value.read()))
+                pictures.append((name, await value.read()))
         finally:
             await form.close()
         self._check_count(len(pictures))
@@ -101,13 +101,13 @@ class RequestReader:
 
     def _pictures(self, asked: Images) -> list[Picture]:
         self._check_count(len(asked.images))
-        pictures = []
+        pictures: list[Picture] = []
         for number, text in enumerate(asked.images):
             if text.startswith("data:image/"):
                 text = text.partition(",")[2]
             self._check_size(len(text) * 3 // 4, name := f"images[{number}]")
             try:
-                pictures.append(Picture(name, base64.b64decode(text, validate=True)))
+                pictures.append((name, base64.b64decode(text, validate=True)))
             except (binascii.Error, ValueError) as error:
                 raise Refusal(422, "bad_image", f"{name}: is not base64 ({error}).") from None
         return pictures

@@ -1,7 +1,15 @@
-"""The classifiers of a service. A replaced file is loaded again; if that fails, the old classifier stays in use."""
+"""The classifiers of a service, and the one place where their encoders run.
+
+A replaced file is loaded again; if that fails, the old classifier stays in use.
+
+Threads decode the images of all requests, and one thread at a time runs the encoder on decoded images. Nothing waits
+for a batch to fill. The images that arrive while the encoder works are its next batch. So batches are large under load,
+and a single request is answered at once. What waits is known to the event loop alone.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -10,18 +18,24 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+from anyio import CapacityLimiter, to_thread
+from numpy.typing import NDArray
 from PIL import Image
 
 from ..._core.base import FewShotClassifier
 from ..._core.model_file import load
-from ...encoders import Encoder
+from ...encoders import Encoder, EncoderError
+from ...encoders.pixels.decoding import ImageError, Limits, decode
 from ...images.answers import answers, method_of
 from ...images.classifier import ImageClassifier
 from ...images.embeddings import Embeddings, Origin
-from .errors import Refusal
+from .errors import Metrics, Refusal
 
 log = logging.getLogger(__name__)
+Picture = tuple[str, bytes]
+"""The name of an image file that was sent, and its content."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,84 @@ class ModelRegistry:
             if model.encoder is not None and clf.origin_.comparable(Origin.of(model.encoder)):
                 return model.encoder
         return clf.open_encoder()
+
+
+class Batcher:
+    """Answers `embed` as long as `run` runs."""
+
+    def __init__(self, limits: Limits, queue: int, metrics: Metrics, workers: int | None = None) -> None:
+        self._limits, self._queue, self._metrics = limits, queue, metrics
+        self._decoders, self._encoders = CapacityLimiter(workers or joblib.cpu_count()), CapacityLimiter(1)
+        self._ready: list[tuple[Encoder, Any, asyncio.Future[NDArray[np.float32]]]] = []
+        self._arrived = asyncio.Event()
+        self._waiting = 0
+
+    async def embed(self, encoder: Encoder, pictures: Sequence[Picture]) -> NDArray[np.float32]:
+        """Embeddings, (n, D)."""
+        if self._waiting + len(pictures) > self._queue:
+            raise Refusal(429, "queue_full", f"{self._waiting} images wait, of {self._queue} at most: try again soon.")
+        self._count(len(pictures))
+        rows = [asyncio.ensure_future(self._row(encoder, picture)) for picture in pictures]
+        try:
+            return np.stack(await asyncio.gather(*rows))
+        except ImageError as error:
+            raise Refusal(422, "bad_image", str(error)) from None
+        except EncoderError as error:
+            raise Refusal(503, "encoder_failed", str(error)) from None
+        finally:
+            for row in rows:
+                row.cancel()  # If one failed or time is up, the others need not start.
+            self._count(-len(pictures))
+
+    async def run(self) -> None:
+        """Encode what is ready, for ever."""
+        while True:
+            await self._arrived.wait()
+            self._ready = [one for one in self._ready if not one[2].done()]
+            if not self._ready:
+                self._arrived.clear()
+                continue
+            encoder = self._ready[0][0]
+            same = [one for one in self._ready if one[0] is encoder]
+            batch, rest = same[: encoder.batch_size], same[encoder.batch_size :]
+            self._ready = [one for one in self._ready if one[0] is not encoder] + rest
+            prepared, waiting = [picture for _, picture, _ in batch], [row for _, _, row in batch]
+            try:
+                rows = await to_thread.run_sync(self._encode, encoder, prepared, limiter=self._encoders)
+            except Exception as error:
+                for row in waiting:
+                    if not row.done():
+                        row.set_exception(error)
+                continue
+            for row, embedding in zip(waiting, rows, strict=True):
+                if not row.done():
+                    row.set_result(embedding)
+
+    def _count(self, more: int) -> None:
+        self._waiting += more
+        self._metrics.queue.set(self._waiting)
+
+    async def _row(self, encoder: Encoder, picture: Picture) -> NDArray[np.float32]:
+        prepared = await to_thread.run_sync(self._prepare, encoder, picture, limiter=self._decoders)
+        row: asyncio.Future[NDArray[np.float32]] = asyncio.get_running_loop().create_future()
+        self._ready.append((encoder, prepared, row))
+        self._arrived.set()
+        return await row
+
+    def _prepare(self, encoder: Encoder, picture: Picture) -> Any:
+        name, content = picture
+        try:
+            return encoder.prepare(decode(content, name, self._limits))
+        except ImageError as error:  # The encoder, which may refuse it as well, does not know its name.
+            raise ImageError(name, error.reason) from None
+
+    def _encode(self, encoder: Encoder, prepared: list[Any]) -> NDArray[np.float32]:
+        with self._metrics.encoder_seconds.time():
+            rows = np.asarray(encoder.encode_prepared(prepared), np.float32)
+        if rows.shape != (len(prepared), encoder.dim) or not np.isfinite(rows).all():
+            raise EncoderError(f"{encoder.spec} gave embeddings of shape {rows.shape}, or not finite.")
+        self._metrics.batch_images.observe(len(prepared))
+        return rows
 
 
 def without_paths(reason: str, file: Path) -> str:
