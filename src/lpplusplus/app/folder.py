@@ -41,13 +41,13 @@ class Listing:
     unsorted: tuple[Photo, ...]
 
     @property
-    def labelled(self) -> int:
-        """Number of photos that have a class."""
-        return sum(map(len, self.classes.values()))
+    def labelled(self) -> list[Photo]:
+        """The photos that have a class, class by class."""
+        return [photo for photos in self.classes.values() for photo in photos]
 
     def where(self) -> dict[str, Photo]:
         """Every photo by its path."""
-        return {photo.path: photo for photos in (*self.classes.values(), self.unsorted) for photo in photos}
+        return {photo.path: photo for photo in (*self.labelled, *self.unsorted)}
 
 
 def read_listing(root: Path) -> Listing:

@@ -63,7 +63,7 @@ def _report(state: AppState, path: Path, progress: Progress) -> None:
 
 def _photos(state: AppState, path: Path, progress: Progress) -> None:
     """A zip file without compression: photos are compressed already."""
-    photos = [photo for some in state.project.listing().classes.values() for photo in some]
+    photos = state.project.listing().labelled
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         for done, photo in enumerate(photos):
             progress(done, len(photos))

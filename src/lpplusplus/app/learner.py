@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class Learner:
         self.project, self._saved = project, saved
         self.on_news: Callable[[], None] = lambda: None
         """Called, on any thread, after every new snapshot."""
-        self.snapshot = Snapshot(0, project.listing(), str(project.settings["encoder"]))
+        self.snapshot = Snapshot(project.listing(), str(project.settings["encoder"]))
         self.paused = False
         """Whether it was cancelled and waits for a change."""
         self._rows: ProjectRows | None = None
@@ -139,12 +140,11 @@ class Learner:
     def _learn_steps(self, listing: Listing, still: Callable[[], None], began: float) -> None:
         rows = self._encoder()
         self._publish(problem=None)
-        photos = [photo for some in listing.classes.values() for photo in some]
-        if tuple(listing.classes) != self.snapshot.labels and rows.missing(photos):
-            self._fit(rows, listing, photos, began)  # At once, with the embeddings that exist.
+        if tuple(listing.classes) != self.snapshot.labels and rows.missing(listing.labelled):
+            self._fit(rows, listing, began)  # At once, with the embeddings that exist.
         self._embed(rows, _evenly(listing), listing, still)
         self._publish(phase="learning", done=0, total=0)
-        clf = self._fit(rows, listing, photos, began)
+        clf = self._fit(rows, listing, began)
         still()
         self._save(clf)
         self._measurer.want(clf)
@@ -225,7 +225,7 @@ class Learner:
             self._texts |= dict(zip(new, made, strict=True))
         return np.stack([self._texts[name] for name in names])
 
-    def _fit(self, rows: ProjectRows, listing: Listing, photos: list[Photo], began: float) -> ImageClassifier | None:
+    def _fit(self, rows: ProjectRows, listing: Listing, began: float) -> ImageClassifier | None:
         """Fit and publish the classifier; None without photos, when the names alone give the answers."""
         labels = tuple(listing.classes)
         if len(labels) < 2:
@@ -234,8 +234,8 @@ class Learner:
         names = prompt_names(labels)
         check_names(names, "this project")
         text = self._text(rows, list(names.values()))
-        said = [label for label, some in listing.classes.items() for _ in some]
-        support = replace(rows.of(photos, said), classes=labels, names=tuple(names.values()), text=text)
+        support = rows.of(listing.labelled, labelled=True)
+        support = replace(support, classes=labels, names=tuple(names.values()), text=text)
         if not len(support):
             model = ZeroShot().fit(text=text, classes=list(labels))
             self._publish(model=model, labels=labels, classifier=None, seconds=time.perf_counter() - began)
@@ -267,15 +267,13 @@ class Learner:
         with self._publishing:
             now = self.snapshot
             more = any(value != getattr(now, name) for name, value in changes.items() if name not in PROGRESS)
-            self.snapshot = replace(now, number=now.number + 1, version=now.version + more, **changes)
+            self.snapshot = replace(now, version=now.version + more, **changes)
         self.on_news()
 
 
 def _evenly(listing: Listing) -> list[Photo]:
     """All photos that have a class, a few of each class first."""
-    columns = list(listing.classes.values())
-    longest = max(map(len, columns), default=0)
-    return [photos[row] for row in range(longest) for photos in columns if row < len(photos)]
+    return [photo for some in zip_longest(*listing.classes.values()) for photo in some if photo is not None]
 
 
 def after_people(by: int) -> None:

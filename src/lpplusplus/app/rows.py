@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core.files import atomic_write
-from .._core.parameters import Progress
 from ..encoders import Encoder
 from ..images.embedder import embed
 from ..images.embeddings import Embeddings, Origin
@@ -46,7 +45,6 @@ class ProjectRows:
         self._content: dict[tuple[int, int, int], bytes] = {}
         self._rows: dict[bytes, NDArray[np.float32]] = {}
         self._shared: NDArray[np.float32] | None = None
-        self._texts: dict[tuple[str, ...], NDArray[np.float32]] = {}
         self._home = "features", re.sub(r"\W+", "-", encoder.spec)[:60].strip("-")
         self._load()
 
@@ -57,10 +55,10 @@ class ProjectRows:
         """Photos that are not embedded yet and can be read."""
         return [photo for photo in photos if photo not in self and photo.key not in self.bad]
 
-    def embed(self, photos: Sequence[Photo], progress: Progress | None = None) -> None:
+    def embed(self, photos: Sequence[Photo]) -> None:
         """Embed photos; those that cannot be read are noted."""
         images = ImageSet([self.project.root / photo.path for photo in photos], source="the project")
-        found = embed(images, self.encoder, on_error="skip", progress=progress, limits=LIMITS)
+        found = embed(images, self.encoder, on_error="skip", limits=LIMITS)
         assert found.positions is not None
         assert found.hashes is not None
         for row, position in enumerate(found.positions.tolist()):
@@ -73,18 +71,18 @@ class ProjectRows:
                 continue  # Moved meanwhile: it has the same key elsewhere.
             self.bad[by_path[Path(problem.path).as_posix()].key] = problem.reason
 
-    def of(self, photos: Sequence[Photo], labels: Sequence[str] | None = None) -> Embeddings:
+    def of(self, photos: Sequence[Photo], *, labelled: bool = False) -> Embeddings:
         """Embeddings of those photos that have one."""
-        there = [row for row, photo in enumerate(photos) if photo in self]
-        digests = [self._content[photos[row].key] for row in there]
+        there = [photo for photo in photos if photo in self]
+        digests = [self._content[photo.key] for photo in there]
         X = np.array([self._rows[digest] for digest in digests], np.float32).reshape(-1, 1, self.origin.dim)
         return Embeddings(
             X,
-            None if labels is None else np.array([labels[row] for row in there], np.str_),
-            [photos[row].path for row in there],
+            np.array([photo.label for photo in there], np.str_) if labelled else None,
+            [photo.path for photo in there],
             origin=self.origin,
             hashes=np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32),
-            items=[self.project.root / photos[row].path for row in there],
+            items=[self.project.root / photo.path for photo in there],
         )
 
     def share(self, found: Embeddings) -> None:
@@ -103,35 +101,29 @@ class ProjectRows:
 
     def save(self, listing: Listing) -> None:
         """Write feature stores, as `lpp embed` would, and which file has which content."""
-        labels = [label for label, photos in listing.classes.items() for _ in photos]
-        photos = [photo for photos in listing.classes.values() for photo in photos]
         with suppress(StoreError):  # Another process writes there; these files are only a cache.
-            self._save(LABELLED, photos, labels, tuple(listing.classes))
-            self._save(OTHERS, listing.unsorted, None, ())
+            self._save(LABELLED, listing.labelled, tuple(listing.classes))
+            self._save(OTHERS, listing.unsorted, ())
         known = {photo.key: self._content[photo.key].hex() for photo in listing.where().values() if photo in self}
         with atomic_write(self.project.own(FILES)) as file:
             file.write(json.dumps([[*key, digest] for key, digest in known.items()]).encode())
 
-    def _save(self, name: str, photos: Sequence[Photo], labels: Sequence[str] | None, classes: tuple[str, ...]) -> None:
-        there = [row for row, photo in enumerate(photos) if photo in self]
-        paths = [photos[row].path for row in there]
-        said = None if labels is None else [labels[row] for row in there]
-        spans = [slice(a, a + ROWS_PER_SHARD) for a in range(0, len(there), ROWS_PER_SHARD)]
-        if not spans:
+    def _save(self, name: str, photos: Sequence[Photo], classes: tuple[str, ...]) -> None:
+        there, labelled = [photo for photo in photos if photo in self], name == LABELLED
+        if not there:
             return
-        listed = [list_digest(paths[span], None if said is None else said[span]) for span in spans]
+        parts = [there[a : a + ROWS_PER_SHARD] for a in range(0, len(there), ROWS_PER_SHARD)]
+        paths = [[photo.path for photo in part] for part in parts]
+        labels = [[photo.label for photo in part] if labelled else None for part in parts]
+        listed = [*map(list_digest, paths, labels)]
         with StoreWriter(self.project.own(*self._home, name), self.origin, listed) as writer:
-            for number, span in enumerate(spans):
-                part = self.of([photos[row] for row in there[span]])
-                assert part.hashes is not None
-                positions = np.arange(len(part), dtype=np.int32)
-                if not writer.matches(number, part.hashes, positions):
-                    labelled = None if said is None else said[span]
-                    shard = Shard(
-                        self.origin.key, listed[number], part.X, part.hashes, positions, paths[span], labelled
-                    )
-                    writer.put(number, shard)
-            writer.finish(classes, tuple(prompt_names(classes).values()), said is not None)
+            for n, part in enumerate(parts):
+                found, positions = self.of(part), np.arange(len(part), dtype=np.int32)
+                assert found.hashes is not None
+                if not writer.matches(n, found.hashes, positions):
+                    shard = Shard(self.origin.key, listed[n], found.X, found.hashes, positions, paths[n], labels[n])
+                    writer.put(n, shard)
+            writer.finish(classes, tuple(prompt_names(classes).values()), labelled)
 
     def _load(self) -> None:
         for name in (LABELLED, OTHERS):

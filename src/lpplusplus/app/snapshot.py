@@ -29,8 +29,8 @@ class Snapshot:
 
     Attributes
     ----------
-    number, version
-        `number` grows with every change; `version` does so too, except for changes of `PROGRESS`.
+    version
+        Grows with every change, except for changes of `PROGRESS`.
     listing
         The folder.
     model, labels
@@ -53,7 +53,6 @@ class Snapshot:
         Time from a change of the folder until the classifier was ready.
     """
 
-    number: int
     listing: Listing
     encoder: str
     version: int = 0

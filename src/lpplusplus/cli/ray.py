@@ -13,8 +13,8 @@ from .options import OnError
 
 if TYPE_CHECKING:
     from ..bench.plan import Plan
-    from ..cluster.commands import Trained
     from ..images.answers import Question
+    from ..images.classifier import ImageClassifier
 
 PANEL = "On a Ray cluster"
 
@@ -101,8 +101,8 @@ class RayOptions:
         counts = {"images": done.rows, "parts": len(done.parts), "reused": done.reused}
         return {"answers": told, **counts, "skipped": tell_skipped(done.skipped)}
 
-    def train(self, source: Path, **options: Any) -> "Trained":
-        """Train on rows that stay on the workers."""
+    def train(self, source: Path, **options: Any) -> "tuple[ImageClassifier, dict[str, Any]]":
+        """A classifier trained on rows that stay on the workers, and what `lpp train` tells."""
         from ..cluster.commands import train_on_ray
         from ..images.parquet.addresses import spelled
 

@@ -17,7 +17,6 @@ from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, Worke
 
 if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
-    from ..cluster.commands import Trained
     from ..images.classifier import ImageClassifier
     from ..images.embeddings import Embeddings
     from ..images.insight import Insight
@@ -108,10 +107,10 @@ def train(
     if engine is Engine.ray:
         _refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
-        done = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
-                         allow_network=allow_network)  # fmt: skip
-        done.classifier.save(output)
-        _tell_of_ray(done, output, method)
+        clf, told = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
+                              allow_network=allow_network)  # fmt: skip
+        clf.save(output)
+        _tell_of_ray(clf, told, output, method)
         return
     from ..images.classifier import ImageClassifier
     from ..images.opening import open_source
@@ -189,23 +188,12 @@ def _refuse_with_ray(**options: Any) -> None:
             )
 
 
-def _tell_of_ray(done: Trained, output: Path, method: str) -> None:
-    clf = done.classifier
-    show_json(
-        {
-            **summary(clf, output),
-            "method": method,
-            "encoder": clf.origin_ and clf.origin_.spec,
-            "images": done.images,
-            "workers": done.workers,
-            "measured": done.measured,
-            "accuracy": done.accuracy,
-        }
-    )
-    say("[bold]{}[/]: {} classes from {} images, held by {} worker(s)", output, len(clf.classes_), done.images,
-        done.workers)  # fmt: skip
-    if done.accuracy is not None:
-        say("{} of {} are answered right.", percent(done.accuracy), done.measured)
+def _tell_of_ray(clf: ImageClassifier, told: dict[str, Any], output: Path, method: str) -> None:
+    show_json({**summary(clf, output), "method": method, "encoder": clf.origin_ and clf.origin_.spec, **told})
+    say("[bold]{}[/]: {} classes from {} images, held by {} worker(s)", output, len(clf.classes_), told["images"],
+        told["workers"])  # fmt: skip
+    if told["accuracy"] is not None:
+        say("{} of {} are answered right.", percent(told["accuracy"]), told["measured"])
     _tell_bare(output)
 
 

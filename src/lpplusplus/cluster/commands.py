@@ -6,7 +6,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -215,27 +215,6 @@ def _table(told: list[dict[str, Any]], question: Question) -> Any:
     return pa.Table.from_pylist(told, pa.schema(kinds.items(), metadata))
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What `train_on_ray` did.
-
-    Attributes
-    ----------
-    images, workers
-        How many images there were, and how many workers held them.
-    accuracy
-        Fraction of validation images, or of held-out images, that it gets right; None if there were none.
-    measured
-        Which of the two it was measured on.
-    """
-
-    classifier: ImageClassifier
-    images: int
-    workers: int
-    accuracy: float | None
-    measured: str
-
-
 def train_on_ray(
     source: str,
     *,
@@ -247,7 +226,7 @@ def train_on_ray(
     allow_network: bool = False,
     slots: Slots | None = None,
     address: str | None = None,
-) -> Trained:
+) -> tuple[ImageClassifier, dict[str, Any]]:
     """Train on embeddings that Ray workers hold. Up to rounding, the classifier is that of the local engine.
 
     Parameters
@@ -261,6 +240,14 @@ def train_on_ray(
         As in `ImageClassifier.fit`.
     slots, address
         As in `embed_on_ray`.
+
+    Returns
+    -------
+    ImageClassifier
+        Without embeddings: only the workers had them.
+    dict
+        How many `images` there were and how many `workers` held them; `accuracy`, the fraction of validation images or
+        of held-out images that it gets right, or None; and on which of them it was `measured`.
     """
     if method is not None and method.memory is None:
         raise SourceError(
@@ -274,7 +261,7 @@ def train_on_ray(
         clf.fit(support, val=val, names=names)
         workers = len(support.X._mine)  # type: ignore[attr-defined]
     validation = clf.validation_
-    del clf.training_data_  # Only the workers had it.
+    del clf.training_data_
     accuracy, measured = None, "not measured"
     if validation is not None:
         accuracy, measured = clf.evaluate(validation).accuracy, "validation images"
@@ -283,7 +270,7 @@ def train_on_ray(
         if len(history.get("held_out_loss", ())):
             accuracy = float(history["held_out_accuracy"][int(np.argmin(history["held_out_loss"]))])
             measured = "held-out images"
-    return Trained(clf, len(support), workers, accuracy, measured)
+    return clf, {"images": len(support), "workers": workers, "measured": measured, "accuracy": accuracy}
 
 
 class RayWorkers:

@@ -175,9 +175,8 @@ class Packed:
             raise SourceError(f"{self.where} has no column {LABEL!r}: add one, or use --no-labels.")
         wanted = [name for name in (column, "path", *([LABEL] if self.labels else [])) if name in names]
         table = file.read_row_group(self.group, columns=wanted)
-        images: list[Any] = table.column(column).to_pylist()
-        paths: list[Any] = table.column("path").to_pylist() if "path" in wanted else [None] * len(images)
-        items = [self._of_row(row, *one, column) for row, one in enumerate(zip(images, paths, strict=True))]
+        rows = enumerate(table.to_pylist())
+        items = [self._of_row(number, row[column], row.get("path"), column) for number, row in rows]
         return image_set(items, labels_of(table.column(LABEL), self.where)[0] if self.labels else None, self.where)
 
     def _of_row(self, row: int, image: Any, path: str | None, column: str) -> Item:
