@@ -111,6 +111,7 @@ def _features(seed):
         ("results", lambda seed: _results(seed, "finished", 1e18)),
         ("results", lambda seed: _results(seed, "accuracy", 10**400)),
         ("results", lambda seed: _results(seed, "cell", [])),
+        ("results", lambda seed: _results(seed, "cell", {**_CELL, "seed": 2**63})),
         ("results", lambda seed: _results(seed, "cell", {**_CELL, "parameters": {"C": float("nan")}})),
         ("results", lambda seed: seed.replace(b"CREATE TABLE plans", b"CREATE TABLE pl\xba\xbans")),
         ("project", lambda seed: seed.replace(b'"fly"]', b'"ant/ant"]')),

@@ -180,5 +180,7 @@ def _row(text: str) -> Row:
     row = record(Row, {**content, "cell": cell}, "row", more=True)
     if not 0 <= row.finished < _YEAR_9999:
         raise ValueError(f"finished is {row.finished}.")
+    if any(isinstance(value, int) and abs(value) >= 2**63 for value in (*vars(cell).values(), *vars(row).values())):
+        raise ValueError("a whole number has more than 64 bits.")
     _ = cell.key  # Raises ValueError for parameters such as NaN, which no cell has.
     return row
