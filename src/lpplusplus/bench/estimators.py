@@ -115,10 +115,7 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
     if hasattr(model, "predict_proba"):
         scores = np.asarray(model.predict_proba(X), np.float64)
     elif hasattr(model, "decision_function"):
-        scores = np.array(model.decision_function(X), np.float64)
-        if scores.ndim == 1:
-            scores = np.stack([np.zeros_like(scores), scores], axis=1)
-        softmax(scores, out=scores)
+        scores = softmaxed(np.asarray(model.decision_function(X), np.float64))
     else:
         probabilities[rows, answers] = 1
         return probabilities
@@ -127,3 +124,12 @@ def chances(model: Any, X: NDArray[Any], classes: list[str]) -> NDArray[np.float
     probabilities[:, [position[str(label)] for label in model.classes_]] = scores
     probabilities[rows, answers] = np.nextafter(probabilities.max(axis=1), 2)
     return probabilities
+
+
+def softmaxed(scores: NDArray[Any], columns: Any = slice(None)) -> NDArray[Any]:
+    """Probabilities from some columns of `decision_function`; of two classes, it has the second's minus the first's."""
+    if scores.ndim == 1:
+        scores = np.stack([np.zeros_like(scores), scores], axis=1)
+    z = np.array(scores[:, columns], order="C")
+    softmax(z, out=z)
+    return z

@@ -42,8 +42,6 @@ class DatasetLoader:
         Folder of all data sets; None if none is needed.
     cache
         Folder for feature stores.
-    catalogs
-        Further catalogs.
     encoders
         Encoders of your own, by their names in the plan. With several workers they must be picklable. Other encoders
         are opened by name.
@@ -51,7 +49,6 @@ class DatasetLoader:
 
     root: Path | None
     cache: Path
-    catalogs: tuple[Path, ...] = ()
     encoders: Mapping[str, Encoder] = field(default_factory=dict)
     _opened: dict[str, Encoder] = field(default_factory=dict, init=False)
 
@@ -113,7 +110,7 @@ class DatasetLoader:
             return ""
 
     def _entries(self, plan: Plan) -> dict[str, Entry]:
-        return with_parents(catalog(*self.catalogs) | dict(plan.declared))
+        return with_parents(catalog() | dict(plan.declared))
 
     def _read(self, plan: Plan, name: str, encoder: str, tell: Tell) -> tuple[Splits[Any], ImageSplits | None, str]:
         """A data set and its folder. For a shift: its parent, and the shift itself for the test images."""
@@ -182,12 +179,11 @@ def _from_file(file: str, data: Splits[Any], wanted: list[tuple[int, int]]) -> D
     for draw in read_draws(file):
         if draw.dataset == data.name:
             draw.check(data)
-            if (draw.shots, draw.seed) in draws:
+            if draws.setdefault((draw.shots, draw.seed), draw) is not draw:
                 raise DrawError(
                     f"{file} has two draws of {data.name} with {draw.shots} shots and seed {draw.seed}: "
                     f"export them from the results of one protocol."
                 )
-            draws[draw.shots, draw.seed] = draw
     for shots, seed in wanted:
         if (shots, seed) not in draws:
             raise DrawError(f"{data.name}: the file of draws has none of {shots} shots, seed {seed}.")

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._core.base import FewShotClassifier
-from .._core.softmax import softmax
 from ..encoders import Encoder, open_encoder
 from ..images.embeddings import Embeddings
 from ..images.evaluation import evaluate
 from ..methods._training import require_torch
 from .cell import Cell, EmbeddedDataset, Row
 from .draws import Draw
-from .estimators import DIGITS, accepted, chances, find, make
+from .estimators import DIGITS, accepted, chances, find, make, softmaxed
 from .results import NOT_RECORDED
 
 CODE = "code of lpplusplus"
@@ -72,9 +71,10 @@ def _measured(cell: Cell, data: EmbeddedDataset, draw: Draw, model: BaseEstimato
         offered = accepted(model, offered)
     if getattr(model, "needs_torch", False):
         _warm_up_torch(cell.estimator)
+    images = support.X if support.X.shape[1] > 1 else support.X[:, 0]  # With places, each is (1 + places, D).
     with PeakMemory() as memory:
         start = time.perf_counter()
-        model.fit(_images(support) if ours else support.rows, classes[support.labels], **offered)
+        model.fit(images if ours else support.rows, classes[support.labels], **offered)
         fit_seconds = time.perf_counter() - start
     start = time.perf_counter()
     probabilities = _chances(model, test, list(support.classes), data.columns)
@@ -108,11 +108,6 @@ def _curve(model: BaseEstimator) -> dict[str, list[float]]:
     return {name: [float(x) for x in values if np.isfinite(x)] for name, values in curve.items()}
 
 
-def _images(part: Embeddings) -> NDArray[np.float32]:
-    """What a method trains on: (n, V, D) with several views, else (n, D); with places, each D is (1 + places, D)."""
-    return part.X if part.X.shape[1] > 1 else part.X[:, 0]
-
-
 def _chances(
     model: BaseEstimator, test: Embeddings, classes: list[str], columns: NDArray[np.intp] | None
 ) -> NDArray[Any]:
@@ -125,12 +120,7 @@ def _chances(
         return probabilities if columns is None else probabilities[:, columns]
     if columns is None:
         return np.asarray(model.predict_proba(test.rows))
-    scores = np.asarray(model.decision_function(test.rows))
-    if scores.ndim == 1:  # Two classes: the second's score minus the first's.
-        scores = np.stack([np.zeros_like(scores), scores], axis=1)
-    z = np.ascontiguousarray(scores[:, columns])
-    softmax(z, out=z)
-    return z
+    return softmaxed(np.asarray(model.decision_function(test.rows)), columns)
 
 
 def warm_up(estimators: set[str]) -> None:

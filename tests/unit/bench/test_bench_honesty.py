@@ -216,7 +216,7 @@ def test_what_the_intervals_leave_out_is_said(tmp_path):
 
 def test_no_two_methods_share_marker_and_colour_and_no_name_is_cut():
     styles = method_styles([f"method {i}" for i in range(50)])
-    assert len({(style.colour, style.marker) for style in styles.values()}) == 50
+    assert len({(style["color"], style["marker"]) for style in styles.values()}) == 50
     name = "a method with a very long name, and then some more of it"
     assert in_lines(name).replace("\n", " ") == name
 

@@ -19,8 +19,7 @@ from lpplusplus.bench.published import DATASETS, MAIN, errata, published, publis
 from lpplusplus.bench.report import FORMATS, report, write_report
 from lpplusplus.bench.report.ablations import ablation_tables
 from lpplusplus.bench.report.content import report_content
-from lpplusplus.bench.report.descent import rate_figure, recorded_step
-from lpplusplus.bench.report.figures import make_figures
+from lpplusplus.bench.report.figures import descents, make_figures, rate_figure, recorded_step
 from lpplusplus.bench.report.statistics import average, difference, summarise
 from lpplusplus.bench.report.table import written
 from lpplusplus.bench.report.tables import make_tables
@@ -457,7 +456,7 @@ def test_the_lipschitz_step_is_found_in_real_histories():
         curve = {name: values.tolist() for name, values in probe.history_.as_arrays().items()}
         rows.append(Row(Cell("d", "b", str(given), 3, 1, "LPPlusPlus", given), "ok", accuracy=0.5, curve=curve))
     units = [array / np.linalg.norm(array, axis=1, keepdims=True) for array in (X, text)]
-    assert recorded_step(rows) == pytest.approx(1 / gamma_global(*units), rel=1e-6)
+    assert recorded_step(descents(rows)) == pytest.approx(1 / gamma_global(*units), rel=1e-6)
 
 
 def test_the_lipschitz_point_is_of_the_same_descent():

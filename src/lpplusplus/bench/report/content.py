@@ -13,7 +13,7 @@ from .ablations import ablation_tables
 from .drawing import Plot
 from .figures import make_figures
 from .statistics import average, counted, distinct, in_order, in_shots, summarise
-from .table import Column, Table, table_of
+from .table import Column, Table, Value, table_of
 from .tables import cells_table, make_tables, paired_tables, reading
 
 TITLE = "Benchmark of few-shot classifiers"
@@ -135,77 +135,62 @@ def _best(main: DataFrame, where: str) -> list[str]:
 
 def _protocol(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     """Each setting once, or by data set if sets differ."""
-    settings: dict[str, dict[str, list[str]]] = {}
+    sets: dict[str, dict[str, dict[str, None]]] = {}
     for cell in cells:
         for name, value in cell.protocol.items():
-            sets = settings.setdefault(name, {}).setdefault(_plain(value), [])
-            if cell.dataset not in sets:
-                sets.append(cell.dataset)
-    lines = []
-    for name, values in sorted(settings.items()):
-        if len(values) == 1:
-            lines.append((name, next(iter(values))))
-        else:
-            lines += [(f"{name} ({', '.join(sets)})", value) for value, sets in values.items()]
-    return lines
+            sets.setdefault(name, {}).setdefault(_plain(value), {})[cell.dataset] = None
+    return [
+        (name if len(values) == 1 else f"{name} ({', '.join(names)})", value)
+        for name, values in sorted(sets.items())
+        for value, names in values.items()
+    ]
 
 
 def _methods_table(rows: Sequence[Row]) -> Table | None:
     """How each method was run, and how it selected its result."""
     names = distinct([row.cell for row in rows])
-    columns = [Column(n) for n in ("Method", "class", "parameters", "given validation images", "selection")]
-    lines: dict[tuple[str, ...], None] = {}
+    lines = []
     for row in rows:
-        cell = row.cell
-        given = {key: value for key, value in cell.parameters.items() if key != "random_state"}
-        parameters = ", ".join(f"{key} = {_plain(value)}" for key, value in given.items()) or "defaults"
-        validation = "yes" if cell.validation else "no"
-        lines[
-            names[cell.key],
-            cell.estimator,
-            parameters,
-            validation,
-            NOT_RECORDED if row.selection in ("", UNSURE) else row.selection,
-        ] = None
-    order = in_order(dict.fromkeys(names.values()))
-    found = sorted(lines, key=lambda line: order.index(line[0]))
-    return table_of("methods", "Methods as they were run", [dict(zip(columns, line, strict=True)) for line in found])
+        given = {key: value for key, value in row.cell.parameters.items() if key != "random_state"}
+        line: dict[Column, Value] = {
+            Column("Method"): names[row.cell.key],
+            Column("class"): row.cell.estimator,
+            Column("parameters"): ", ".join(f"{key} = {_plain(value)}" for key, value in given.items()) or "defaults",
+            Column("given validation images"): "yes" if row.cell.validation else "no",
+            Column("selection"): NOT_RECORDED if row.selection in ("", UNSURE) else row.selection,
+        }
+        if line not in lines:
+            lines.append(line)
+    order = in_order(names.values())
+    lines.sort(key=lambda line: order.index(line[Column("Method")]))
+    return table_of("methods", "Methods as they were run", lines)
 
 
 def _draws_table(rows: Sequence[Row]) -> Table | None:
     """Draws of each data set: how many, how large, and whether their supports differ."""
-    groups: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.dataset, row.cell.shots), []).append(row)
-    lines = [
-        {
-            Column("Data set"): dataset,
-            Column("shots", "count"): shots,
-            Column("draws", "count"): len({row.cell.seed for row in found}),
-            Column("different draws", "count"): len({row.draw for row in found if row.draw}) or None,
-            **{
-                Column(f"{part} images", "count"): max(getattr(row, f"{part}_images") for row in found)
-                for part in ("support", "validation", "test")
-            },
-        }
-        for (dataset, shots), found in groups.items()
-    ]
+    images = ["support_images", "validation_images", "test_images"]
+    names = ["dataset", "shots", "seed", "draw", *images]
+    table = DataFrame([{**vars(row.cell), **vars(row), "draw": row.draw or None} for row in rows], columns=names)
+    lines = []
+    for (dataset, shots), part in table.groupby(["dataset", "shots"], sort=False):
+        counts = {"shots": shots, "draws": part.seed.nunique(), "different draws": part.draw.nunique() or None}
+        counts |= {name.replace("_", " "): part[name].max() for name in images}
+        lines.append({Column("Data set"): dataset, **{Column(name, "count"): n for name, n in counts.items()}})
     return table_of("draws", "Draws", lines)
 
 
 def _versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    found: dict[str, dict[str, None]] = {}
-    for row in rows:
-        for name, version in row.versions.items():
-            found.setdefault(name, {})[version] = None
-    return [(name, ", ".join(versions)) for name, versions in sorted(found.items())]
+    pairs = dict.fromkeys(pair for row in rows for pair in row.versions.items())
+    names = sorted({name for name, _ in pairs})
+    return [(name, ", ".join(version for other, version in pairs if other == name)) for name in names]
 
 
 def grouped_failures(failed: Iterable[Row]) -> list[Failures]:
-    """Failures by their reason, the most frequent first, each told once."""
+    """Failures by their reason, the last line of their traceback: the most frequent first, each told once."""
     groups: dict[str, list[Row]] = {}
     for row in failed:
-        groups.setdefault(reason_of(row), []).append(row)
+        last = (row.traceback.strip().splitlines() or ["no traceback was kept"])[-1]
+        groups.setdefault(last.strip()[:LONGEST_REASON], []).append(row)
     found = []
     for reason, rows in sorted(groups.items(), key=lambda group: -len(group[1])):
         cells = [f"{c.method} on {c.dataset}, {c.encoder}, {in_shots(c.shots)}, draw {c.seed}"
@@ -216,12 +201,6 @@ def grouped_failures(failed: Iterable[Row]) -> list[Failures]:
             text = f"{text[: LONGEST_TRACEBACK // 2]}\n…\n{text[-LONGEST_TRACEBACK // 2 :]}"
         found.append(Failures("; ".join(cells) + more, reason, text, len(rows)))
     return found
-
-
-def reason_of(row: Row) -> str:
-    """Why a cell failed, the last line of its traceback."""
-    lines = row.traceback.strip().splitlines()
-    return lines[-1].strip()[:LONGEST_REASON] if lines else "no traceback was kept"
 
 
 def _plain(value: object) -> str:

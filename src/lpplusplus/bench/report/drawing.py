@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .statistics import in_order
 from .table import printable
@@ -27,25 +27,20 @@ LONGEST = 27
 """Letters of a line that fit into a legend of two columns; longer names take several lines."""
 
 
-@dataclass(frozen=True)
-class Style:
-    """How a method is drawn."""
+Style: TypeAlias = dict[str, Any]
+"""How a method is drawn: arguments of `plot`, `errorbar` and legends."""
 
-    colour: str
-    marker: str
-    line: Any
-    width: float
 
-    def drawn(self) -> dict[str, Any]:
-        """For `plot`, `errorbar` and legends."""
-        return {"color": self.colour, "marker": self.marker, "linestyle": self.line, "linewidth": self.width}
+def look(colour: str, marker: str, line: Any, width: float) -> Style:
+    """A style by what it consists of."""
+    return {"color": colour, "marker": marker, "linestyle": line, "linewidth": width}
 
 
 _OWN = {
-    "Zero-shot": Style("#777777", "_", (0, (3, 2)), 1.4),
-    "LP++ (paper)": Style(BLUE, "o", "-", 1.8),
-    "LP++ (released)": Style(GREEN, "s", "-", 1.8),
-    "LP++ (default)": Style(RED, "D", "-", 2.4),
+    "Zero-shot": look("#777777", "_", (0, (3, 2)), 1.4),
+    "LP++ (paper)": look(BLUE, "o", "-", 1.8),
+    "LP++ (released)": look(GREEN, "s", "-", 1.8),
+    "LP++ (default)": look(RED, "D", "-", 2.4),
 }
 
 
@@ -81,16 +76,15 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
     """A colour, a marker and a line for each method, in the paper's order; LP++ is drawn strongest.
 
     >>> styles = method_styles(["LP++ (default)", "Zero-shot", "Mine"])
-    >>> len({(style.colour, style.marker) for style in styles.values()})
+    >>> len({(style["color"], style["marker"]) for style in styles.values()})
     3
     """
-    others = [method for method in methods if method not in _OWN]
-    styles = dict(_OWN)
-    for number, method in enumerate(in_order(others)):
+    styles = {}
+    for number, method in enumerate(in_order(method for method in methods if method not in _OWN)):
         turn, colour = divmod(number, len(OTHERS))
         line = ((0, (4, 1.5)), (0, (1, 1)), "-.", "-")[turn % 4]
-        styles[method] = Style(OTHERS[colour], MARKERS[number % len(MARKERS)], line, 1.2)
-    return {method: styles[method] for method in in_order(methods)}
+        styles[method] = look(OTHERS[colour], MARKERS[number % len(MARKERS)], line, 1.2)
+    return {method: _OWN.get(method) or styles[method] for method in in_order(methods)}
 
 
 @contextmanager
@@ -100,34 +94,22 @@ def house_style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise ImportError('figures need matplotlib: pip install "lpplusplus[bench]".') from error
-    settings: Any = {
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.axisbelow": True,
-        "svg.fonttype": "none",
-        "text.parse_math": False,
-        "text.usetex": False,
-        "axes.unicode_minus": True,
-    }
-    with matplotlib.rc_context(settings):
+    settings: Any = {"font.size": 10, "axes.unicode_minus": True, "svg.fonttype": "none"}
+    off: Any = ("axes.spines.top", "axes.spines.right", "text.parse_math", "text.usetex")
+    with matplotlib.rc_context({**settings, "axes.axisbelow": True, **dict.fromkeys(off, False)}):
         yield
 
 
-def new_figure(height: float) -> tuple[Any, Any]:
-    """A figure of a phone's width with one pair of axes."""
+def new_figure(height: float, x: str, y: str = "", grid: Literal["both", "x", "y"] = "both") -> tuple[Any, Any]:
+    """A figure of a phone's width with one pair of axes, which are named and have a grid."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.8, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
-
-
-def label(axes: Any, x: str, y: str) -> None:
-    """Name both axes and draw the grid."""
-    axes.set(xlabel=x, ylabel=y)
-    axes.grid(True, color="0.9")
+    axes = figure.add_subplot(xlabel=x, ylabel=y)
+    axes.grid(True, axis=grid, color="0.9")
+    return figure, axes
 
 
 def _render(plot: Plot, kind: str) -> bytes:
@@ -153,7 +135,7 @@ def add_legend(figure: Any, entries: Sequence[tuple[Style, str]]) -> None:
     # Names are put in afterwards, because matplotlib leaves out those that begin with "_".
     look = {"frameon": False, "fontsize": 9, "handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.35}
     numbers = [str(number) for number in range(len(names))]
-    keys = [Line2D([], [], markersize=6, **style.drawn()) for style, _ in entries]
+    keys = [Line2D([], [], markersize=6, **style) for style, _ in entries]
     legend = figure.legend(keys, numbers, loc="outside lower center", ncols=2, **look)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)

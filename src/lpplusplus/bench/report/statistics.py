@@ -25,6 +25,7 @@ KEY = ["encoder", "dataset", "method", "shots"]
 """What a score is of. `method` is the plan's name, with a number behind it if the plan's name has several settings."""
 _OF_A_KEY = [*KEY, "name", "group", "rate", "papers"]
 _MEASURED = ["calibration_error", "fit_seconds", "predict_seconds", "encode_seconds", "peak_mib", "parameter_count"]
+_NUMBERS = ["accuracy", "start_loss", *_MEASURED]
 
 
 class Difference(NamedTuple):
@@ -105,7 +106,8 @@ def frame(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cel
     cells |= {row.cell.key: row.cell for row in failed if not wanted or row.cell.key in wanted} | wanted
     labels = distinct(cells.values())
     lines = [_line(cell, done.get(key), labels[key]) for key, cell in cells.items()]
-    table = DataFrame(lines, columns=None if lines else [*_OF_A_KEY, "seed", "accuracy", "start_loss", *_MEASURED])
+    table = DataFrame(lines, columns=[*_OF_A_KEY, "seed", "black_box", *_NUMBERS])
+    table = table.astype(dict.fromkeys(_NUMBERS, float)).assign(accuracy=lambda rows: 100 * rows.accuracy)
     if wanted or table.empty:
         return table
     parts = []
@@ -117,27 +119,18 @@ def frame(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cel
 
 def _line(cell: Cell, row: Row | None, label: str) -> dict[str, Any]:
     rate = rate_of(cell)
-    measured = {name: float("nan") if row is None else _number(getattr(row, name)) for name in _MEASURED}
-    losses = row.curve.get("loss") if row else None
+    measured = vars(row) if row else {}
     return {
-        "encoder": cell.encoder,
-        "dataset": cell.dataset,
+        **{name: getattr(cell, name) for name in ("encoder", "dataset", "shots", "seed")},
         "method": label,
-        "shots": cell.shots,
         "name": cell.method,
         "group": "main" if cell.method in MAIN or (cell.method not in ABLATIONS and np.isnan(rate)) else "ablation",
         "rate": rate,
         "papers": is_papers(cell),
-        "seed": cell.seed,
-        "accuracy": 100 * _number(row and row.accuracy),
-        "start_loss": _number(losses[0]) if losses else float("nan"),
-        "black_box": row.black_box if row else True,
-        **measured,
+        "black_box": measured.get("black_box", True),
+        "start_loss": next(iter(measured.get("curve", {}).get("loss", ())), None),
+        **{name: measured.get(name) for name in ("accuracy", *_MEASURED)},
     }
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
 
 
 def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable[Cell] = ()) -> DataFrame:
@@ -152,8 +145,8 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
 
 def _score(part: DataFrame) -> dict[str, Any]:
     good = part[part.accuracy.notna()].sort_values("seed")
-    accuracies = Series(good.accuracy.to_numpy(float), good.seed.to_numpy(int))
-    missing = tuple(int(seed) for seed in sorted(part.seed[part.accuracy.isna()]))
+    accuracies = good.set_index("seed").accuracy
+    missing = tuple(sorted(part.seed[part.accuracy.isna()].tolist()))
     return {
         **part.iloc[0][_OF_A_KEY],
         "draws": len(good),
@@ -165,7 +158,7 @@ def _score(part: DataFrame) -> dict[str, Any]:
         "interval": half_width(accuracies),
         "start_loss": float(good.start_loss.mean()),
         "calibration_error": 100 * float(good.calibration_error.mean()),
-        **{name: float(good[name].median()) for name in _MEASURED[1:-1]},
+        **good[_MEASURED[1:-1]].median(),
         "parameter_count": float(good.parameter_count.max()),
         "black_box": bool(good.black_box.all()),
     }
@@ -184,14 +177,11 @@ def average(scores: DataFrame, *, together: bool = False) -> DataFrame:
         sets = company.dataset.unique()
         seeds = {shots: {*_seeds(part)} for shots, part in company.groupby("shots")}
         for (_, shots), part in company.groupby(["method", "shots"], sort=False):
-            known = {one.dataset: one for one in part.itertuples()}
-            whole = [one for one in known.values() if one.complete]
-            gaps = []
-            for name in [name for name in sets if name not in known or not known[name].complete]:
-                done = known[name].draws if name in known else 0
-                gaps.append((name, done, done + len(known[name].missing) if name in known else len(seeds[shots])))
+            whole = part[part.complete.astype(bool)]
+            known = {one.dataset: (one.draws, one.draws + len(one.missing)) for one in part.itertuples()}
+            gaps = [(name, *known.get(name, (0, len(seeds[shots])))) for name in sets if name not in [*whole.dataset]]
             about = part.iloc[0][["encoder", "method", "shots", "name"]]
-            found.append({**about, "group": group, **_over(whole, gaps)})
+            found.append({**about, "group": group, "missing": tuple(gaps), **_over(whole, bool(gaps))})
     return _sorted(DataFrame(found))
 
 
@@ -200,34 +190,29 @@ def _seeds(part: DataFrame) -> Iterable[int]:
         yield from (*one.accuracies.index, *one.missing)
 
 
-def _over(whole: Sequence[Any], gaps: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+def _over(whole: DataFrame, gaps: bool) -> dict[str, Any]:
     """Statistics over complete scores of one method and number of shots."""
-    interval = _root_mean_square([one.interval for one in whole])
-    accuracies = [one.accuracies for one in whole]
-    rates = [one.rate for one in whole if not np.isnan(one.rate)]
+    some = len(whole) > 0
+    interval = _root_mean_square(whole.interval)
+    seconds = np.log(whole.fit_seconds.replace(0, np.nan).to_numpy(float))
     return {
-        "datasets": tuple(one.dataset for one in whole),
-        "missing": tuple(gaps),
-        "complete": bool(whole) and not gaps,
-        "papers": bool(whole) and all(one.papers for one in whole),
-        "rate": rates[0] if rates else float("nan"),
-        "accuracies": concat(accuracies, axis=1, join="inner").mean(axis=1) if whole else Series(dtype=float),
-        "mean": mean_and_error([one.mean for one in whole])[0],
-        "deviation": _root_mean_square([one.deviation for one in whole]),
+        "datasets": tuple(whole.dataset),
+        "complete": some and not gaps,
+        "papers": some and bool(whole.papers.all()),
+        "rate": next(iter(whole.rate.dropna()), float("nan")),
+        "accuracies": concat([*whole.accuracies], axis=1, join="inner").mean(axis=1) if some else Series(dtype=float),
+        "mean": mean_and_error(whole["mean"])[0],
+        "deviation": _root_mean_square(whole.deviation),
         "interval": interval,
         # The sets' draws are independent.
         "interval_of_average": interval / np.sqrt(max(1, len(whole))),
-        "fit_seconds": _geometric_mean([one.fit_seconds for one in whole]),
-        "start_loss": mean_and_error([one.start_loss for one in whole])[0],
+        "fit_seconds": float(np.exp(mean_and_error(seconds)[0])),  # Their geometric mean.
+        "start_loss": mean_and_error(whole.start_loss)[0],
     }
 
 
-def _root_mean_square(values: Sequence[float]) -> float:
-    return float(np.sqrt(np.mean(np.square(values)))) if values else float("nan")
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean([np.log(one or np.nan) for one in values]))) if values else float("nan")
+def _root_mean_square(values: Series) -> float:
+    return float(np.sqrt(mean_and_error(np.square(values))[0]))
 
 
 def distinct(cells: Iterable[Cell]) -> dict[str, str]:

@@ -22,7 +22,6 @@ from ..published import (
     canonical_dataset,
     canonical_method,
     errata,
-    published,
     published_average,
     published_cost,
 )
@@ -219,12 +218,7 @@ def beside(score: Any, names: dict[str, str] | None = None) -> Published | None:
     if not score.papers:
         return None
     datasets = getattr(score, "datasets", None) or (score.dataset,)
-    name = (names or {}).get(score.name, score.name)
-    return (
-        published(name, datasets[0], score.shots)
-        if len(datasets) == 1
-        else published_average(name, datasets, score.shots)
-    )
+    return published_average((names or {}).get(score.name, score.name), datasets, score.shots)
 
 
 def gaps(averages: DataFrame) -> list[str]:
@@ -271,8 +265,8 @@ READING_PAIRED = (
     "Points of accuracy, paired by draw, ± the standard error of the difference. Fit: median seconds at most shots."
 )
 """How to read these tables."""
-_Places = list[tuple[str, str]]
-"""Data sets, each with an encoder."""
+_Known = dict[tuple[str, int], Any]
+"""Scores on one data set with one encoder, by method and number of shots."""
 
 
 def paired_tables(scores: DataFrame, against: str) -> list[Table]:
@@ -281,13 +275,13 @@ def paired_tables(scores: DataFrame, against: str) -> list[Table]:
     if against not in [*scores.method]:
         raise ValueError(f"there are no results of {against!r}; methods with results: "
                          f"{', '.join(in_order(scores.method))}.")  # fmt: skip
-    places = [*scores.groupby(["dataset", "encoder"], sort=False).groups]
-    known = {
-        (*place, method): {score.shots: score for score in part.itertuples()}
-        for (*place, method), part in scores.groupby(["dataset", "encoder", "method"], sort=False)
+    methods = in_order(scores.method)
+    places = {
+        place: {(score.method, score.shots): score for score in part.itertuples()}
+        for place, part in scores.groupby(["dataset", "encoder"], sort=False)
     }
-    tables = [_overview(known, places, in_order(scores.method), against)] if len(places) > 1 else []
-    tables += [_place_table(known, place, in_order(scores.method), against) for place in places]
+    tables = [_overview(places, methods, against, sorted(scores.shots.unique()))] if len(places) > 1 else []
+    tables += [_place_table(place, known, methods, against) for place, known in places.items()]
     return [table for table in tables if table is not None]
 
 
@@ -297,57 +291,49 @@ def _named_as_planned(scores: DataFrame) -> DataFrame:
     return scores.assign(method=scores.name.where(alone, scores.method))
 
 
-def _gap(ours: dict[int, Any], theirs: dict[int, Any]) -> Difference | None:
+def _gap(known: _Known, method: str, against: str, shots: Iterable[int]) -> Difference | None:
     """Over the numbers of shots that both have."""
-    common = sorted(ours.keys() & theirs.keys())
-    return difference([ours[n].accuracies for n in common], [theirs[n].accuracies for n in common])
+    pairs = [(known[method, n], known[against, n]) for n in shots if {(method, n), (against, n)} <= known.keys()]
+    return difference([ours.accuracies for ours, _ in pairs], [theirs.accuracies for _, theirs in pairs])
 
 
-def _overview(known: dict[Any, dict[int, Any]], places: _Places, methods: Sequence[str], against: str) -> Table | None:
+def _overview(
+    places: dict[tuple[str, str], _Known], methods: Sequence[str], against: str, shots: Sequence[int]
+) -> Table | None:
     """Mean over shots: a row for each method, a column for each data set and encoder, and their mean."""
     lines = []
     for method in methods:
-        found = [_gap(known.get((*place, method), {}), known.get((*place, against), {})) for place in places]
-        line: dict[Column, Value] = {Column("Method"): method}
-        for place, gap in zip(places, found, strict=True):
+        found = {place: _gap(known, method, against, shots) for place, known in places.items()}
+        line: Line = {Column("Method"): method}
+        for place, gap in found.items():
             line[Column(", ".join(place))] = None if gap is None else "" if method == against else str(gap)
-        gaps = [gap for gap in found if gap is not None]
+        gaps = [gap for gap in found.values() if gap is not None]
         if len(gaps) == len(found) and method != against:
             # The draws differ: their errors are independent.
             error = float(np.sqrt(np.sum(np.square([gap.error for gap in gaps])))) / len(gaps)
             line[Column("all")] = str(Difference(float(np.mean([gap.mean for gap in gaps])), error, 0))
         lines.append(line)
-    shots = sorted({n for scores in known.values() for n in scores})
     title = f"Difference from {against}, mean over {', '.join(map(str, shots))} shots"
     return table_of("paired", title, lines, [READING_PAIRED])
 
 
-def _place_table(
-    known: dict[Any, dict[int, Any]], place: tuple[str, str], methods: Sequence[str], against: str
-) -> Table | None:
+def _place_table(place: tuple[str, str], known: _Known, methods: Sequence[str], against: str) -> Table | None:
     """A row for each method: at each number of shots its accuracy, and its difference."""
-    theirs = known.get((*place, against), {})
-    shots = sorted({n for key, scores in known.items() if key[:2] == place for n in scores})
+    shots = sorted({n for _, n in known})
     lines, fewer = [], dict[str, list[str]]()
     for method in methods:
-        ours = known.get((*place, method), {})
-        line: dict[Column, Value] = {Column("Method"): method}
+        line: Line = {Column("Method"): method, **{Column(in_shots(n)): None for n in shots}}
         for n in shots:
-            gap = _gap({n: ours[n]}, {n: theirs[n]}) if n in ours and n in theirs else None
-            beside = f" ({gap})" if gap is not None and method != against else ""
-            line[Column(in_shots(n))] = f"{ours[n].mean:.1f}{beside}" if n in ours else None
-            if gap is not None and gap.draws < theirs[n].draws:
+            gap = _gap(known, method, against, [n])
+            if (method, n) in known:
+                beside = f" ({gap})" if gap is not None and method != against else ""
+                line[Column(in_shots(n))] = f"{known[method, n].mean:.1f}{beside}"
+                seconds = known[method, n].fit_seconds  # At last, at most shots.
+                line[Column("fit")] = NOTHING if np.isnan(seconds) else duration(seconds)
+            if gap is not None and gap.draws < known[against, n].draws:
                 fewer.setdefault(method, []).append(f"{gap.draws} at {in_shots(n)}")
-        line[Column("fit")] = _seconds_at_most_shots(ours)
         lines.append(line)
-    draws = max((score.draws for score in theirs.values()), default=0)
+    draws = max((score.draws for (method, _), score in known.items() if method == against), default=0)
     notes = [f"Mean of {draws} draws."] + [f"{method}: draws {', '.join(at)}." for method, at in fewer.items()]
     title = f"{', '.join(place)}: accuracy (difference from {against})"
     return table_of("paired " + " ".join(place), title, lines, notes)
-
-
-def _seconds_at_most_shots(ours: dict[int, Any]) -> str | None:
-    if not ours:
-        return None
-    seconds = float(ours[max(ours)].fit_seconds)
-    return NOTHING if np.isnan(seconds) else duration(seconds)
