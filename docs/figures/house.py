@@ -54,7 +54,7 @@ WAYS = {
         ("run a cell", "bench.run_cell:run_cell"),
         ("keep its row", "bench.results:Results.add"),
         ("one frame", "bench.report.statistics:frame"),
-        ("text", "bench.report.documents:markdown_document"),
+        ("text", "bench.report:markdown_document"),
     ],
     "A photo comes to the page": [
         ("upload", "app.photos:routes"),

@@ -142,7 +142,7 @@ def published_average(method: str, datasets: Sequence[str], shots: int) -> Publi
     Published(mean=52.1, deviation=1.51)
     """
     names = {canonical_dataset(name) for name in datasets}
-    if names == set(DATASETS):
+    if names == {*DATASETS}:
         return published(method, AVERAGE, shots)
     found = [published(method, name, shots) for name in datasets]
     cells = [cell for cell in found if cell is not None]

@@ -18,7 +18,7 @@ from ..published import (
     published_initial_loss,
     published_seconds,
 )
-from .statistics import average, in_order, in_shots, on_sets
+from .statistics import average, in_order, in_shots, on_sets, with_published
 from .table import Column, Table, table_of
 from .tables import by_shots, doubts, gaps, grouped, leaders, lines_of
 
@@ -32,7 +32,8 @@ def ablation_tables(ours: DataFrame, where: str) -> Iterator[Table | None]:
         notes = ["(a, b): a steps on W, then b on α. LP++ (paper) is (10, 1).", *gaps(chosen)]
         title = f"Block cycles, {_on(chosen)}{where}"
         whole = chosen[chosen.complete]
-        yield by_shots("cycles", title, whole, notes, dataset=AVERAGE, first="Cycle", names=CYCLES)
+        whole = with_published(whole.assign(name=whole.name.replace(CYCLES))).assign(name=whole.name)
+        yield by_shots("cycles", title, whole, notes, dataset=AVERAGE, first="Cycle")
     rates = ours[ours.rate.notna() & ~ours.name.map(canonical_method).notna()]
     if len(rates):
         chosen = average(rates, together=True).sort_values(["rate", "shots"], kind="stable")

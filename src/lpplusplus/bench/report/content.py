@@ -161,7 +161,7 @@ def _methods_table(rows: Sequence[Row]) -> Table | None:
         }
         if line not in lines:
             lines.append(line)
-    order = in_order(names.values())
+    order: list[Value] = [*in_order(names.values())]
     lines.sort(key=lambda line: order.index(line[Column("Method")]))
     return table_of("methods", "Methods as they were run", lines)
 

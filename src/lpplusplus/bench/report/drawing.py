@@ -94,9 +94,17 @@ def house_style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise ImportError('figures need matplotlib: pip install "lpplusplus[bench]".') from error
-    settings: Any = {"font.size": 10, "axes.unicode_minus": True, "svg.fonttype": "none"}
-    off: Any = ("axes.spines.top", "axes.spines.right", "text.parse_math", "text.usetex")
-    with matplotlib.rc_context({**settings, "axes.axisbelow": True, **dict.fromkeys(off, False)}):
+    settings: Any = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "svg.fonttype": "none",
+        "text.parse_math": False,
+        "text.usetex": False,
+        "axes.unicode_minus": True,
+    }
+    with matplotlib.rc_context(settings):
         yield
 
 

@@ -233,14 +233,13 @@ def descents(rows: Sequence[Row]) -> DataFrame:
     lines = []
     for row in rows:
         cell, solver = row.cell, solver_of(row.cell)
-        if cell.estimator != "LPPlusPlus" or not isinstance(solver, GradientDescent) or row.accuracy is None:
-            continue
-        if not isinstance(solver.learning_rate, str):
+        ours = cell.estimator == "LPPlusPlus" and row.accuracy is not None
+        if ours and isinstance(solver, GradientDescent) and not isinstance(solver.learning_rate, str):
             given = {key: value for key, value in cell.parameters.items() if key not in ("learning_rate", "solver")}
             others = [cell.dataset, given, repr(replace(solver, learning_rate=None)), cell.validation, cell.protocol]
             time, update = (row.curve.get(name) or [np.nan] for name in ("time", "update"))
             pace = time[-1] / update[-1] if update[-1] and len(time) == len(update) else np.nan
-            lines.append((cell.dataset, cell.shots, cell.seed, rate_of(cell), 100 * row.accuracy,
+            lines.append((cell.dataset, cell.shots, cell.seed, rate_of(cell), 100 * (row.accuracy or 0.0),
                           json.dumps(others, sort_keys=True), pace))  # fmt: skip
     return DataFrame(lines, columns=[*_TASK, "rate", "accuracy", "others", "pace"])
 

@@ -18,7 +18,7 @@ from scipy.stats import t as student
 from ...probe.recipes import without_options
 from ...probe.solvers import SOLVERS, Solver, from_json
 from ..cell import Cell, Row
-from ..published import ABLATIONS, MAIN, METHODS, is_papers
+from ..published import ABLATIONS, MAIN, METHODS, is_papers, published_average
 
 CONFIDENCE = 0.95
 KEY = ["encoder", "dataset", "method", "shots"]
@@ -140,7 +140,7 @@ def summarise(rows: Iterable[Row], failed: Iterable[Row] = (), planned: Iterable
     """
     table = frame(rows, failed, planned)
     found = DataFrame([_score(part) for _, part in table.groupby(KEY, sort=False)])
-    return _sorted(found, [*dict.fromkeys(table.dataset)])
+    return with_published(_sorted(found, [*dict.fromkeys(table.dataset)]))
 
 
 def _score(part: DataFrame) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def average(scores: DataFrame, *, together: bool = False) -> DataFrame:
             gaps = [(name, *known.get(name, (0, len(seeds[shots])))) for name in sets if name not in [*whole.dataset]]
             about = part.iloc[0][["encoder", "method", "shots", "name"]]
             found.append({**about, "group": group, "missing": tuple(gaps), **_over(whole, bool(gaps))})
-    return _sorted(DataFrame(found))
+    return with_published(_sorted(DataFrame(found)))
 
 
 def _seeds(part: DataFrame) -> Iterable[int]:
@@ -211,6 +211,17 @@ def _over(whole: DataFrame, gaps: bool) -> dict[str, Any]:
     }
 
 
+def with_published(found: DataFrame) -> DataFrame:
+    """Scores or averages beside the published mean of the same data sets: its interval, and how far ours is from it."""
+    lines = []
+    for one in found.itertuples():
+        sets = one.datasets if hasattr(one, "datasets") else [one.dataset]
+        known = published_average(one.name, sets, one.shots) if one.papers else None
+        lines.append((known.mean, known.deviation) if known else (None, None))
+    known = DataFrame(lines, found.index, ["published", "published_interval"], float)
+    return found.assign(**known, difference=found["mean"] - known.published)
+
+
 def _root_mean_square(values: Series) -> float:
     return float(np.sqrt(mean_and_error(np.square(values))[0]))
 
@@ -222,14 +233,11 @@ def distinct(cells: Iterable[Cell]) -> dict[str, str]:
     different descriptions or rules for copies, get a number behind it, so that no mean is taken over them. The same
     number means the same settings in all data sets and at all numbers of shots.
     """
-    variants: dict[tuple[str, ...], list[str]] = {}
+    variants: dict[tuple[str, ...], dict[str, int]] = {}
 
     def number(group: tuple[str, ...], settings: object) -> int:
-        known = variants.setdefault(group, [])
-        text = json.dumps(settings, sort_keys=True)
-        if text not in known:
-            known.append(text)
-        return known.index(text) + 1
+        known = variants.setdefault(group, {})
+        return known.setdefault(json.dumps(settings, sort_keys=True), len(known) + 1)
 
     names = {}
     for cell in cells:

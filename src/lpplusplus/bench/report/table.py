@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+from pandas import DataFrame
 
 Value = str | float | int | bool | None
 NOTHING = "–"
@@ -80,24 +81,18 @@ def table_of(
     >>> table_of("k", "Title", [{Column("Method"): "A", Column("mean"): 1.0}, {Column("Method"): "B"}]).rows
     (('A', 1.0),)
     """
-    lines = [{column: plain(value, column.kind) for column, value in line.items()} for line in lines]
-    rows = [line for line in lines if _has_any([*line.values()][1:])]
-    if not rows:
+    table = DataFrame(
+        [{column: plain(value, column.kind) for column, value in line.items()} for line in lines], dtype=object
+    )
+    filled = table.iloc[:, 1:].notna()
+    table = table.loc[filled.any(axis=1), [*table.columns[:1], *filled.columns[filled.any()]]]
+    if table.empty:
         return None
-    columns = _used_columns(rows)
-    cells = tuple(tuple(row.get(column) for column in columns) for row in rows)
-    names = [leaders.get(column) if leaders else None for column in columns]
-    best = tuple((i, j) for i, row in enumerate(cells) for j, name in enumerate(names) if name == row[0])
-    return Table(key, title, columns, cells, tuple(dict.fromkeys(notes)), best)
-
-
-def _used_columns(rows: Sequence[Mapping[Column, Value]]) -> tuple[Column, ...]:
-    first, *others = dict.fromkeys(column for row in rows for column in row)
-    return first, *(column for column in others if _has_any(row.get(column) for row in rows))
-
-
-def _has_any(values: Iterable[Value]) -> bool:
-    return any(value is not None for value in values)
+    rows = tuple(tuple(plain(value) for value in row) for row in table.to_numpy(object))
+    best = (
+        (i, j) for i, row in enumerate(rows) for j, column in enumerate(table) if (leaders or {}).get(column) == row[0]
+    )
+    return Table(key, title, tuple(table), rows, tuple(dict.fromkeys(notes)), tuple(best))
 
 
 def plain(value: Any, kind: str = "") -> Value:

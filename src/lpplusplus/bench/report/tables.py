@@ -18,11 +18,9 @@ from ..published import (
     AVERAGE,
     COST_REMARK,
     DEVIATION_REMARK,
-    Published,
     canonical_dataset,
     canonical_method,
     errata,
-    published_average,
     published_cost,
 )
 from .statistics import Difference, average, counted, difference, in_order, in_shots, leads, on_sets
@@ -44,27 +42,47 @@ READING_PUBLISHED = (
 )
 """How to read the published figures, if there are any."""
 TRAINING_FREE = "LP++ (training-free)"
-_CELLS = tuple(
-    Column(name, kind)
+_CELLS = [
+    (field or name, Column(name, kind))
     for kind, names in (
         ("text", "dataset encoder method"),
         ("count", "shots draws"),
         ("text", "missing"),
-        ("percent", "mean std interval_95 interval_95_of_average published_mean published_interval_95"),
+        ("percent", "mean std=deviation interval_95=interval interval_95_of_average=interval_of_average"),
+        ("percent", "published_mean=published published_interval_95=published_interval"),
         ("points", "difference"),
         ("percent", "calibration_error"),
         ("seconds", "fit_seconds predict_seconds encode_seconds"),
         ("mib", "peak_mib"),
-        ("count", "parameters"),
+        ("count", "parameters=parameter_count"),
         ("yes", "black_box"),
     )
-    for name in names.split()
-)
-"""Columns of the long table."""
+    for name, _, field in (word.partition("=") for word in names.split())
+]
+"""Fields of scores and averages, and the columns of the long table that show them."""
 
 Line = dict[Column, Value]
 Groups = dict[str, dict[str, Any]]
 """Scores or averages by heading over columns, then by row."""
+ACCURACY = [
+    ("mean", Column("mean", "percent")),
+    ("deviation", Column("std", "percent")),
+    ("interval", Column("95 % ±", "percent")),
+    ("published", Column("published", "percent")),
+    ("difference", Column("difference", "points")),
+]
+"""Fields of scores and averages, and the columns that show them."""
+COST = [
+    ("fit_seconds", Column("fit", "seconds")),
+    ("published_time", Column("published fit")),
+    ("predict_seconds", Column("predict", "seconds")),
+    ("encode_seconds", Column("encode", "seconds")),
+    ("peak_mib", Column("memory", "mib")),
+    ("black_box", Column("black box", "yes")),
+    ("parameter_count", Column("parameters", "count")),
+    ("trained", Column("trained, by the official recipe")),
+    ("calibration_error", Column("calibration error", "percent")),
+]
 
 
 def make_tables(scores: DataFrame, ablations: Callable[[DataFrame, str], Iterable[Table | None]]) -> list[Table]:
@@ -96,31 +114,22 @@ def reading(tables: Sequence[Table]) -> list[str]:
 
 def cells_table(scores: DataFrame, averages: DataFrame) -> Table:
     """Everything in one long table: a line for each data set, encoder, method and number of shots."""
-    lines = []
-    for score in scores.itertuples():
-        missing = " ".join(f"draw {seed}" for seed in score.missing) or None
-        black_box = score.black_box if score.draws else None
-        lines.append(_cell(score, missing=missing, parameters=score.parameter_count, black_box=black_box))
-    for over in averages.itertuples():
-        if len(over.datasets) + len(over.missing) > 1:
-            missing = "; ".join(name for name, *_ in over.missing) or None
-            average_width = over.interval_of_average
-            lines.append(_cell(over, dataset=AVERAGE, missing=missing, interval_95_of_average=average_width))
-    return Table("cells", "All cells", _CELLS, tuple(tuple(line.values()) for line in lines))
-
-
-def _cell(score: Any, **special: Value) -> Line:
-    """A line of the long table: values of `special` by their names, else attributes."""
-    known = beside(score)
-    values = {
-        "std": score.deviation,
-        "interval_95": score.interval,
-        "published_mean": known and known.mean,
-        "published_interval_95": known and known.deviation,
-        "difference": known and score.mean - known.mean,
-        **special,
-    }
-    return {c: plain(values[c.name] if c.name in values else getattr(score, c.name, None), c.kind) for c in _CELLS}
+    several = averages[averages.datasets.map(len) + averages.missing.map(len) > 1]
+    parts = (
+        scores.assign(
+            missing=[" ".join(f"draw {seed}" for seed in missing) or None for missing in scores.missing],
+            black_box=[score.black_box if score.draws else None for score in scores.itertuples()],
+        ),
+        several.assign(
+            missing=["; ".join(name for name, *_ in missing) or None for missing in several.missing], dataset=AVERAGE
+        ),
+    )
+    lines = [
+        tuple(plain(getattr(score, field, None), column.kind) for field, column in _CELLS)
+        for part in parts
+        for score in part.itertuples()
+    ]
+    return Table("cells", "All cells", tuple(column for _, column in _CELLS), tuple(lines))
 
 
 def _cost_table(main: DataFrame, free: DataFrame, where: str) -> Table | None:
@@ -133,23 +142,14 @@ def _cost_table(main: DataFrame, free: DataFrame, where: str) -> Table | None:
         return None
     paper = [score for score in chosen if (canonical_dataset(score.dataset), score.shots) == ("ImageNet", 16)]
     largest = paper[0] if paper else max(chosen, key=lambda score: (plain(score.parameter_count) or 0, score.shots))
-    lines = []
-    for score in chosen:
-        if (score.dataset, score.shots) == (largest.dataset, largest.shots):
-            known = published_cost(score.name)
-            line: Line = {
-                Column("Method"): score.method,
-                Column("fit", "seconds"): score.fit_seconds,
-                Column("published fit"): known.get("time") if paper and score.papers else None,
-                Column("predict", "seconds"): score.predict_seconds,
-                Column("encode", "seconds"): score.encode_seconds,
-                Column("memory", "mib"): score.peak_mib,
-                Column("black box", "yes"): score.black_box,
-                Column("parameters", "count"): score.parameter_count,
-                Column("trained, by the official recipe"): known.get("trained"),
-                Column("calibration error", "percent"): score.calibration_error,
-            }
-            lines.append(line)
+    shown = {
+        score.method: score for score in chosen if (score.dataset, score.shots) == (largest.dataset, largest.shots)
+    }
+    lines = lines_of("Method", list(shown), {"": shown}, COST)
+    for score, line in zip(shown.values(), lines, strict=True):
+        known = published_cost(score.name)
+        line[Column("published fit")] = known.get("time") if paper and score.papers else None
+        line[Column("trained, by the official recipe")] = known.get("trained")
     notes = [
         "Medians over draws. Fit: with any search, features given. Encode: all images of the data set, once. Memory: "
         "what the fit took on top of what was there before. Black box: embeddings were enough. Calibration error: mean "
@@ -161,15 +161,12 @@ def _cost_table(main: DataFrame, free: DataFrame, where: str) -> Table | None:
 
 
 def by_shots(
-    key: str, title: str, found: DataFrame, notes: Sequence[str], *, dataset: str, first: str = "Method",
-    names: dict[str, str] | None = None,
-) -> Table | None:  # fmt: skip
-    """Methods down, shots across; `names` are those under which methods are published in this table."""
+    key: str, title: str, found: DataFrame, notes: Sequence[str], *, dataset: str, first: str = "Method"
+) -> Table | None:
+    """Methods down, shots across."""
     groups = grouped(found)
-    rows = in_order(found.method)
-    return table_of(
-        key, title, lines_of(first, rows, groups, names), [*notes, *doubts(found, dataset)], leaders(groups)
-    )
+    lines = lines_of(first, in_order(found.method), groups)
+    return table_of(key, title, lines, [*notes, *doubts(found, dataset)], leaders(groups))
 
 
 def grouped(found: DataFrame) -> Groups:
@@ -180,27 +177,16 @@ def grouped(found: DataFrame) -> Groups:
     }
 
 
-def lines_of(first: str, rows: Sequence[str], groups: Groups, names: dict[str, str] | None = None) -> list[Line]:
-    """A line for each row, with five columns for each group."""
-    lines = []
-    for name in rows:
-        line: Line = {Column(first): name}
-        for heading, members in groups.items():
-            score = members.get(name)
-            known = None if score is None else beside(score, names)
-            line |= {
-                _mean(heading): score and score.mean,
-                Column("std", "percent", heading): score and score.deviation,
-                Column("95 % ±", "percent", heading): score and score.interval,
-                Column("published", "percent", heading): known.mean if known else None,
-                Column("difference", "points", heading): score.mean - known.mean if known and score else None,
-            }
-        lines.append(line)
-    return lines
-
-
-def _mean(heading: str) -> Column:
-    return Column("mean", "percent", heading)
+def lines_of(
+    first: str, rows: Sequence[str], groups: Groups, columns: Sequence[tuple[str, Column]] = ACCURACY
+) -> list[Line]:
+    """A line for each row, with these columns for each group."""
+    shown = [(members, field, replace(column, group=heading)) for heading, members in groups.items()
+             for field, column in columns]  # fmt: skip
+    return [
+        {Column(first): name, **{column: getattr(members.get(name), field, None) for members, field, column in shown}}
+        for name in rows
+    ]
 
 
 def leaders(groups: Groups) -> dict[Column, str]:
@@ -209,16 +195,8 @@ def leaders(groups: Groups) -> dict[Column, str]:
     for heading, rows in groups.items():
         ranked = sorted(rows, key=lambda name: plain(rows[name].mean) or 0.0, reverse=True)
         if len(ranked) > 1 and all(leads(rows[ranked[0]].accuracies, rows[name].accuracies) for name in ranked[1:]):
-            found[_mean(heading)] = ranked[0]
+            found[Column("mean", "percent", heading)] = ranked[0]
     return found
-
-
-def beside(score: Any, names: dict[str, str] | None = None) -> Published | None:
-    """The published figure of a score or an average; None where its cells are not the paper's."""
-    if not score.papers:
-        return None
-    datasets = getattr(score, "datasets", None) or (score.dataset,)
-    return published_average((names or {}).get(score.name, score.name), datasets, score.shots)
 
 
 def gaps(averages: DataFrame) -> list[str]:
@@ -228,9 +206,8 @@ def gaps(averages: DataFrame) -> list[str]:
         lacks = ", ".join(f"{name} ({done} of {wanted} draws)" for name, done, wanted in score.missing)
         who = score.method
         if score.datasets:
-            known = beside(score)
             who += f" (over the other {len(score.datasets)}: {score.mean:.2f}"
-            who += f", published {known.mean:.2f})" if known else ")"
+            who += ")" if np.isnan(score.published) else f", published {score.published:.2f})"
         reasons.setdefault((score.shots, lacks), []).append(who)
     return [f"{in_shots(n)}: incomplete on {lacks}: {'; '.join(who)}." for (n, lacks), who in sorted(reasons.items())]
 
@@ -252,7 +229,8 @@ def _counts(chosen: DataFrame) -> list[str]:
 
 def doubts(found: DataFrame, dataset: str) -> list[str]:
     """Errata of the published cells that are shown."""
-    shown = {(canonical_method(score.name), score.shots) for score in found.itertuples() if beside(score)}
+    known = found[found.published.notna()]
+    shown = {(canonical_method(score.name), score.shots) for score in known.itertuples()}
     place = AVERAGE if dataset == AVERAGE else canonical_dataset(dataset)
     return [
         f"Published {score.method}, {in_shots(score.shots)}: {score.what}."
