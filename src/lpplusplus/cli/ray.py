@@ -1,5 +1,7 @@
 """`--engine ray`: the options of a cluster, and what commands do there."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,6 +14,7 @@ from .console import bar, tell_skipped
 from .options import OnError
 
 if TYPE_CHECKING:
+    from ..bench import runner
     from ..bench.plan import Plan
     from ..images.answers import Question
     from ..images.classifier import ImageClassifier
@@ -110,11 +113,12 @@ class RayOptions:
             return train_on_ray(spelled(source), **self._asked(), **options)
 
 
-def run_plan_on_ray(plan: "Plan", address: str | None, jobs: int | None, run: Any) -> Any:
-    """The result of `run(workers)` with workers of a cluster, for a plan of the benchmark."""
+@contextmanager
+def ray_workers(plan: "Plan", address: str | None, jobs: int | None) -> "Iterator[runner.Workers]":
+    """Workers of a cluster, for a plan of the benchmark."""
     from ..cluster.commands import RayWorkers, check_gpus
     from ..cluster.connection import Slots, connected
 
     with connected(address):
         check_gpus(plan.all_cells())
-        return run(RayWorkers(Slots(workers=jobs)))
+        yield RayWorkers(Slots(workers=jobs))

@@ -24,7 +24,7 @@ from lpplusplus.bench.report.statistics import distinct, rate_of
 from lpplusplus.bench.results import Results
 from lpplusplus.bench.run_cell import PeakMemory
 from lpplusplus.bench.runner import run_plan
-from lpplusplus.cli.bench.run import run_and_tell
+from lpplusplus.cli.bench import run_and_tell
 from lpplusplus.images.embeddings import Embeddings
 from tasks import small_task
 from toy_images import make_folder
@@ -171,7 +171,7 @@ def test_workers_end_with_the_process_that_started_them(root, tmp_path, how, row
 
 
 def test_results_of_other_code_are_kept_and_told(root, finished, tmp_path, monkeypatch, capsys):
-    from lpplusplus.cli.bench.run import run_and_tell
+    from lpplusplus.cli.bench import run_and_tell
 
     results, _ = finished
     shutil.copytree(results.folder, tmp_path / "r")

@@ -11,8 +11,7 @@ import pytest
 
 from commands import ask, lpp, usage
 from lpplusplus.bench.results import Results
-from lpplusplus.cli.kinds import KINDS
-from lpplusplus.cli.outputs import may_replace
+from lpplusplus.cli.outputs import KINDS, may_replace
 from toy_images import contents, make_folder
 
 OLD = Path(__file__).parents[2] / "data" / "written_by_0.1"

@@ -132,7 +132,7 @@ def test_many_failures_of_one_cause_are_told_once(tmp_path):
 
 
 def test_a_complete_data_set_is_summarised_after_a_run_that_partly_failed(root, capsys):
-    from lpplusplus.cli.bench.run import run_and_tell
+    from lpplusplus.cli.bench import run_and_tell
 
     plan = plan_of(datasets=["made", "dtd"], methods=["Zero-shot", "GDA"])
     assert run_and_tell(plan, root / "r", root, 1, False) == 1
@@ -244,8 +244,8 @@ def test_results_written_by_0_1_are_read():
 def test_the_commands_ask_for_a_plan_and_prune_what_it_does_not_ask_for(root, capsys):
     import typer
 
-    from lpplusplus.cli.bench.report import report as report_command
-    from lpplusplus.cli.bench.run import run as run_command
+    from lpplusplus.cli.bench import report as report_command
+    from lpplusplus.cli.bench import run as run_command
 
     plan = root / "plan.toml"
     text = """
