@@ -71,11 +71,13 @@ class Encoder(ABC):
 
     def encode_images(self, images: "Sequence[Image.Image]") -> NDArray[np.float32]:
         """Embeddings of upright RGB images, (n, dim)."""
-        if not images:
-            return np.empty((0, self.dim), np.float32)
-        size = self.batch_size
-        batches = (images[a : a + size] for a in range(0, len(images), size))
-        return np.concatenate([self.encode_prepared([self.prepare(image) for image in batch]) for batch in batches])
+        return self._in_batches(images, lambda some: self.encode_prepared([self.prepare(image) for image in some]))
+
+    def _in_batches(
+        self, items: Sequence[Any], encode: Callable[[Sequence[Any]], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        parts = [encode(items[a : a + self.batch_size]) for a in range(0, len(items), self.batch_size)]
+        return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
 
 
 class Access(Enum):

@@ -122,17 +122,17 @@ class OnnxEncoder(Encoder):
         return self._visual.run({self._pixels.name: batch})
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._in_batches(texts, self._encode_texts)
+
+    def _encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tower, tokenizer, names = self._textual
-        parts = [np.empty((0, self.dim), np.float32)]
-        for first in range(0, len(texts), self.batch_size):
-            ids_and_mask = tokenizer(texts[first : first + self.batch_size])
-            parts.append(tower.run(dict(zip(names, ids_and_mask, strict=False))))
-            if parts[-1].shape[1] != self.dim:
-                raise EncoderError(
-                    f"{self.spec}: texts have {parts[-1].shape[1]} dimensions and images {self.dim}, so they do not "
-                    f"share a space. Export both towers with their projections."
-                )
-        return np.concatenate(parts)
+        embeddings = tower.run(dict(zip(names, tokenizer(texts), strict=False)))
+        if embeddings.shape[1] != self.dim:
+            raise EncoderError(
+                f"{self.spec}: texts have {embeddings.shape[1]} dimensions and images {self.dim}, so they do not "
+                f"share a space. Export both towers with their projections."
+            )
+        return embeddings
 
 
 def runtime() -> Any:

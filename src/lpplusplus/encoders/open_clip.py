@@ -3,7 +3,6 @@
 import copy
 import difflib
 import hashlib
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +55,8 @@ class OpenClipEncoder(Encoder):
         arch, options = _resolve(name) if download else _resolve_here(name)
         device = device or _device()
         try:
-            model, _ = open_clip.create_model_from_pretrained(
-                arch, precision="fp32", device=device, **options, **_weights_only()
-            )
+            options |= {"precision": "fp32", "device": device, "weights_only": True}
+            model, _ = open_clip.create_model_from_pretrained(arch, **options)
             tokenizer = open_clip.get_tokenizer(arch)
         except Exception as error:  # Downloads, torch and open_clip raise every kind of exception here.
             raise EncoderError(f"open_clip:{name} cannot be loaded: {error}") from error
@@ -96,8 +94,7 @@ class OpenClipEncoder(Encoder):
         self.preprocessing = self.preprocess.describe()
         self._no_gradients = torch.inference_mode
         self.fingerprint = self._fingerprint()
-        self.dim = 0
-        self.dim = int(self.encode_texts(PROBE[:1]).shape[1])
+        self.dim = self._encode_texts(PROBE[:1]).shape[1]
 
     def prepare(self, image: "Image.Image", rng: np.random.Generator | None = None) -> NDArray[np.float32]:
         return self.preprocess.centre(image) if rng is None else self.preprocess.random_view(image, rng)
@@ -134,12 +131,11 @@ class OpenClipEncoder(Encoder):
         return self
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        size, parts = self.batch_size, []
-        for first in range(0, len(texts), size):
-            with self._no_gradients():
-                tokens = self.tokenizer(list(texts[first : first + size])).to(self.device)
-                parts.append(_numpy(self.model.encode_text(tokens)))
-        return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
+        return self._in_batches(texts, self._encode_texts)
+
+    def _encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._no_gradients():
+            return _numpy(self.model.encode_text(self.tokenizer(list(texts)).to(self.device)))
 
     def _fingerprint(self) -> str:
         """SHA-256 of the weights, the activation function (not visible in the weights) and the tokens of some texts."""
@@ -254,16 +250,6 @@ def _downloaded(tag: Mapping[str, Any]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return f"; perhaps {', '.join(names)}" if names else ""
-
-
-def _weights_only() -> dict[str, bool]:
-    import open_clip
-
-    accepted = inspect.signature(open_clip.create_model).parameters
-    for option in ("weights_only", "load_weights_only"):
-        if option in accepted:
-            return {option: True}
-    raise EncoderError("this open_clip cannot load checkpoints safely: pip install -U open_clip_torch")
 
 
 def _device() -> str:
