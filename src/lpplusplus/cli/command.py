@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from . import STATUS, is_interruption, listen
 from .console import complain, use_json, warn
+from .interrupt import STATUS, is_interruption, listen
 
 
 def _common(
