@@ -15,6 +15,7 @@ from .methods.linear_adapter import LinearAdapter as LinearAdapter
 from .methods.linear_probe import LinearProbe as LinearProbe
 from .methods.plot import PLOT as PLOT
 from .methods.prograd import ProGrad as ProGrad
+from .methods.proker import ProKeR as ProKeR
 from .methods.ss_text import SSText as SSText
 from .methods.timo import TIMO as TIMO
 from .methods.tip_adapter import TipAdapter as TipAdapter

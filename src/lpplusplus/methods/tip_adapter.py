@@ -7,6 +7,7 @@ over each other class is linear in α, for one image and one β, so the image is
 the classes finds the interval and thus answers for all α at once.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -47,6 +48,20 @@ def cache_logits(F: Array, names: Array, keys: Array, values: Array, alpha: floa
         Weight and sharpness of the cache.
     """
     return F @ names.T + alpha * cache_scores(keys @ F.T, values, beta, names.shape[0])
+
+
+def blockwise(logits: Callable[[Array], Array], F: Array, width: int) -> Array:
+    """Logits of all images, computed for as many at once as tables of this width may have rows."""
+    height = rows_per_chunk(width)
+    parts = [logits(F[low : low + height, :]) for low in range(0, F.shape[0], height)]
+    return backend.namespace(F).concat(parts)
+
+
+def check_keys(keys: Array, beta: float) -> None:
+    """Raise if scores exp(-β (1 - cosine)) with keys from a file may not be numbers."""
+    longest = float(backend.squared_lengths(keys).max()) ** 0.5
+    if abs(beta) * (longest + (beta < 0) - 0.999) > MOST:
+        raise ValueError("keys_ and beta_ are so large that scores would not be numbers")
 
 
 def grid(start: float, top: float, count: int) -> Numbers:
@@ -167,19 +182,15 @@ class CacheClassifier(TextBased):
 
     def _restore(self, arrays: dict[str, Array], scalars: dict[str, Any], classes: Any) -> None:
         super()._restore(arrays, scalars, classes)
-        longest = float(backend.squared_lengths(self.keys_).max()) ** 0.5
-        if abs(self.beta_) * (longest + (self.beta_ < 0) - 0.999) > MOST:
-            raise ValueError("keys_ and beta_ are so large that scores would not be numbers")
+        check_keys(self.keys_, self.beta_)
 
     def _logits(self, X: Array) -> Array:
         names, keys, values = (backend.like(part, X) for part in (self.coef_, self.keys_, self.values_))
-        F = backend.unit_rows(backend.cast(X, names.dtype))
-        height = rows_per_chunk(max(names.shape[0], keys.shape[0]))
-        parts = [
-            cache_logits(F[low : low + height, :], names, keys, values, self.alpha_, self.beta_)
-            for low in range(0, F.shape[0], height)
-        ]
-        return backend.namespace(F).concat(parts)
+        return blockwise(
+            lambda F: cache_logits(F, names, keys, values, self.alpha_, self.beta_),
+            backend.unit_rows(backend.cast(X, names.dtype)),
+            max(names.shape[0], keys.shape[0]),
+        )
 
 
 @with_parameters

@@ -101,6 +101,7 @@ class TestHead:
         lpplusplus.GDA(),
         lpplusplus.TIMO(),
         lpplusplus.SSText(),
+        lpplusplus.ProKeR(),
         lpplusplus.TipAdapter(),
         lpplusplus.TipAdapterF(epochs=1),
         lpplusplus.TipAdapterFStar(epochs=1),

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from lpplusplus import CLAP, GDA, TIMO, CrossModalProbe, LinearProbe, LPPlusPlus, SSText, TipAdapter, ZeroShot
+from lpplusplus import CLAP, GDA, TIMO, CrossModalProbe, LinearProbe, LPPlusPlus, ProKeR, SSText, TipAdapter, ZeroShot
 
 METHODS = [
     LPPlusPlus(),
@@ -21,6 +21,7 @@ METHODS = [
     GDA(),
     TIMO(),
     SSText(),
+    ProKeR(),
     pytest.param(CLAP(epochs=3), marks=pytest.mark.with_torch),
     CrossModalProbe(iterations=50),
     TipAdapter(),

@@ -49,6 +49,7 @@ def test_a_method_that_names_no_validation_data_does_not_use_them(name):
         (lpplusplus.TipAdapter(), {}),
         (lpplusplus.TipAdapter(cache_weight="auto", beta="auto"), {"cache weight": "validation", "beta": "validation"}),
         (lpplusplus.SSText(), {"tau": "validation"}),
+        (lpplusplus.ProKeR(), {}),
         (lpplusplus.LinearProbe(), {"C": "validation"}),
         (lpplusplus.LinearProbe(C=1.0), {}),
         (LPPlusPlus(recipe="paper"), {"update": "validation"}),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.kernel_ridge import KernelRidge
 
-from lpplusplus import CLAP, GDA, TIMO, CrossModalProbe, LinearAdapter, SSText, ZeroShot
+from lpplusplus import CLAP, GDA, TIMO, CrossModalProbe, LinearAdapter, ProKeR, SSText, ZeroShot
 from lpplusplus.methods.cross_modal_probe import rate_at
 from lpplusplus.methods.gda import ALPHAS, Gaussians
 from tasks import small_task
@@ -265,6 +266,37 @@ def test_ss_text_between_names_and_class_means(task):
     chosen = SSText().fit(F, y, text=T, X_val=F_val, y_val=y_val)
     scores = [SSText(tau=10.0**p).fit(F, y, text=T).score(F_val, y_val) for p in range(-4, 3)]
     assert chosen.score(F_val, y_val) == max(scores)
+
+
+# ProKeR --------------------------------------------------------------------------------------------------------------
+
+
+def test_proker_is_kernel_ridge_regression_on_what_the_names_leave_over(task):
+    """By scikit-learn: k(x, x') = exp(-β|x - x'|²/2) for unit rows, and (K/λ + I)⁻¹ = λ (K + λI)⁻¹."""
+    F, y, T, *_, X, _ = task
+    model = ProKeR(beta=1.3, ridge=0.2).fit(3 * F, y, text=2 * T)
+    ridge = KernelRidge(kernel="rbf", gamma=1.3 / 2, alpha=0.2).fit(F, np.eye(6)[y] - F @ T.T)
+    assert np.allclose(model.decision_function(X), 100 * (X @ T.T + 0.2 * ridge.predict(X)))
+    assert np.allclose(model.weights_, 100 * 0.2 * ridge.dual_coef_)
+
+
+def test_prokers_constants_follow_the_shots():
+    X, y, T = small_task(3, 20, 8, seed=2)
+    constants = {}
+    for shots in (1, 2, 3, 4, 8, 15, 16, 20):
+        rows = np.concatenate([np.flatnonzero(y == k)[:shots] for k in range(3)])
+        model = ProKeR().fit(X[rows], y[rows], text=T)
+        constants[shots] = model.beta_, model.ridge_
+    assert constants == {
+        1: (3.0, 0.05), 2: (2.6, 0.05), 3: (2.6, 0.05), 4: (1.5, 0.05), 8: (1.66, 0.07), 15: (1.66, 0.07),
+        16: (1.7, 0.1), 20: (1.7, 0.1),
+    }  # fmt: skip
+
+
+def test_proker_is_zero_shot_where_examples_do_not_count(task):
+    F, y, T, *_, X, _ = task
+    plain = ZeroShot().fit(F, y, text=T).decision_function(X)
+    assert np.allclose(ProKeR(beta=0, ridge=1e-9).fit(F, y, text=T).decision_function(X), plain, atol=1e-4)
 
 
 # Methods that train --------------------------------------------------------------------------------------------------

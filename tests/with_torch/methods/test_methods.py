@@ -23,6 +23,7 @@ from lpplusplus import (
     LinearAdapter,
     LinearProbe,
     LPPlusPlus,
+    ProKeR,
     SSText,
     TipAdapter,
     TipAdapterF,
@@ -53,6 +54,7 @@ ALL = {
     "timo": TIMO(),
     "timo-s": TIMO(gamma="auto", beta="auto"),
     "ss-text": SSText(),
+    "proker": ProKeR(),
     "cross-modal": CrossModalProbe(iterations=20),
     "lp++": LPPlusPlus(),
 }
@@ -126,6 +128,7 @@ def test_fit_predict_save_load(name, validation, task, tmp_path):
         (GDA(), 0),
         (TIMO(), 0),
         (SSText(), 0),
+        (ProKeR(), 0),
         (CrossModalProbe(iterations=1), 6 * 32),
         (LPPlusPlus(), 6 * (32 + 1)),
         (LPPlusPlus(alpha="none"), 6 * 32),

@@ -17,6 +17,7 @@ from ...methods.clip_adapter import ClipAdapter
 from ...methods.coop import CoOp
 from ...methods.linear_adapter import LinearAdapter
 from ...methods.plot import PLOT
+from ...methods.proker import ProKeR
 from ...methods.tip_adapter import CacheClassifier
 
 OPSET = 17
@@ -128,7 +129,7 @@ def _ready(g: Graph, model: FewShotClassifier, x: str) -> str:
 
 def _logits(g: Graph, model: FewShotClassifier, x: str) -> str:
     kind, x = type(model), _ready(g, model, x)
-    if isinstance(model, CacheClassifier):
+    if isinstance(model, CacheClassifier | ProKeR):
         return _cache(g, model, x)
     if isinstance(model, LinearAdapter):
         return _linear(g, _unit(g, _product(g, _unit(g, x), model.matrix_)), model.coef_)
@@ -141,15 +142,17 @@ def _logits(g: Graph, model: FewShotClassifier, x: str) -> str:
     raise ExportError(f"{kind.__name__} cannot be exported: it needs more of an image than its embedding.")
 
 
-def _cache(g: Graph, model: CacheClassifier, x: str) -> str:
-    """Tip-Adapter: a product with the keys, an exponential, and a product with the keys' classes."""
-    f, values = _unit(g, x), _array(model.values_)
-    one_hot = np.zeros((len(values), len(model.classes_)), _array(model.keys_).dtype)
-    one_hot[np.arange(len(values)), values] = model.alpha_
-    cosines = _product(g, f, model.keys_)
-    one, beta = (one_hot.dtype.type(number) for number in (1, model.beta_))
-    near = g("Exp", g("Mul", g("Sub", cosines, one), beta))
-    return g("Add", _linear(g, f, model.coef_), g("MatMul", near, one_hot))
+def _cache(g: Graph, model: CacheClassifier | ProKeR, x: str) -> str:
+    """Tip-Adapter and ProKeR: a product with the keys, an exponential, and a product with the keys' weights."""
+    f, keys = _unit(g, x), _array(model.keys_)
+    if isinstance(model, ProKeR):
+        weights = _array(model.weights_)
+    else:
+        weights = np.zeros((len(keys), len(model.classes_)), keys.dtype)
+        weights[np.arange(len(keys)), _array(model.values_)] = model.alpha_
+    one, beta = (keys.dtype.type(number) for number in (1, model.beta_))
+    near = g("Exp", g("Mul", g("Sub", _product(g, f, keys), one), beta))
+    return g("Add", _linear(g, f, model.coef_), g("MatMul", near, weights))
 
 
 def _clip_adapter(g: Graph, model: ClipAdapter, x: str) -> str:
