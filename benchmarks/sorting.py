@@ -26,7 +26,8 @@ from typing import Any
 from benchmarks.embedding import render
 from benchmarks.measure import interleave, median, peak_extra_memory
 from lpplusplus.images import ImageClassifier, embed
-from lpplusplus.images.sorting import SortedFolder, Way, find_photos, sort_photos
+from lpplusplus.images.photo_files import find_photos
+from lpplusplus.images.sorting import SortedFolder, Way, sort_photos
 from lpplusplus.images.sources import from_folder, from_list
 
 LIMIT = 1.1

@@ -19,8 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lpplusplus.images.answers import Answers
 from lpplusplus.images.embeddings import Embeddings
+from lpplusplus.images.photo_files import find_photos
 from lpplusplus.images.safe_paths import FolderError
-from lpplusplus.images.sorting import OWN, PAGE, UNSURE, SortedFolder, find_photos
+from lpplusplus.images.sorting import OWN, PAGE, UNSURE, SortedFolder
 from reliability.test_page_project import KilledError, trouble
 
 CLASSES = ["cat", "dog"]

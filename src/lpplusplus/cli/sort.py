@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,13 @@ import typer
 from typer import Argument, Option
 
 from .console import bar, remark, say, show_json, show_table, tell_skipped, wants_json
-from .options import AllowNetwork, OnError, OtherSpec, open_model
+from .options import AllowNetwork, OnError, OtherSpec, need, open_model
 from .outputs import check_replaced, check_writable
 
 if TYPE_CHECKING:
     from ..encoders.pixels.decoding import ImageError
     from ..images.classifier import ImageClassifier
-    from ..images.sorting import Placed, Way
+    from ..images.sorting import Placed, SortedFolder, Way
 
 EXAMPLES = 3
 """Photos per class that --dry-run names."""
@@ -46,6 +47,12 @@ def sort(
     ] = None,
     by_date: Annotated[bool, Option("--by-date", help="The same as --name {class}/{year}-{month}/{name}.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", help="Go on for ever, and sort what arrives in the folders PHOTOS (extra watch).")
+    ] = False,
+    tags: Annotated[
+        bool, Option("--tags", help="Write the class as a keyword into XMP sidecars, instead of sorting into a folder.")
+    ] = False,
     undo: Annotated[Path | None, Option(help="Put back everything that was sorted into this folder.")] = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
@@ -61,43 +68,123 @@ def sort(
     lpp sort birds.lpp holiday/ -o sorted --dry-run
     lpp sort birds.lpp holiday/ -o sorted --move --by-date
     lpp sort birds.lpp card1/ card2/ -o sorted --name "{class}/{year}/{name}"
+    lpp sort birds.lpp upload/ -o sorted --move --watch
+    lpp sort birds.lpp holiday/ --tags
     lpp sort --undo sorted
     """
-    from ..images.sorting import BY_DATE, PAGE, USUAL, SortedFolder, check_pattern, find_photos, sort_photos
-
     if undo is not None:
         if model is not None or output is not None:
             raise typer.BadParameter("name only the folder: lpp sort --undo FOLDER.", param_hint="--undo")
         _undo(undo)
         return
-    if model is None or not photos or output is None:
+    _check_line(move, link, by_date, name, tags, output, watch, dry_run, photos)
+    if model is None or not photos or (output is None and not tags):
         raise typer.BadParameter("name a classifier, photos and a folder: lpp sort MODEL PHOTOS… -o FOLDER.")
-    if (move and link) or (by_date and name is not None):
-        raise typer.BadParameter("choose one of --move and --link, and one of --by-date and --name.")
-    pattern = BY_DATE if by_date else name or USUAL
+    clf = _opened(model, encoder, allow_network, on_error, sure)
+    if output is None:
+        _tag(clf, photos, sure or None, dry_run)
+    else:
+        from ..images.sorting import BY_DATE
+
+        pattern = BY_DATE if by_date else name
+        _sort(clf, photos, output, "move" if move else "link" if link else "copy", sure, pattern, dry_run, watch)
+
+
+def _sort(
+    clf: ImageClassifier, photos: list[Path], output: Path, way: Way, sure: float, pattern: str | None, dry_run: bool,
+    watch: bool,
+) -> None:  # fmt: skip
+    """Sort photos into a folder."""
+    from ..images.sorting import PAGE, USUAL, SortedFolder, check_pattern
+
+    pattern = pattern or USUAL
     check_pattern(pattern)
     check_writable(output, "-o")
     check_replaced(output / PAGE, "-o", "a page of unsure photos")
-    clf = open_model(model, encoder, allow_network, on_error)
-    _check_sure(clf, sure)
-    way: Way = "move" if move else "link" if link else "copy"
-    found, problems = find_photos(photos, output)
-    skipped: list[ImageError] = [*problems]
-    told = _Told(way, dry_run)
+    job = _Job(clf, output, way, sure or None, pattern, dry_run)
     with SortedFolder(output, only_look=dry_run) as folder:
+        if watch:
+            job.watch(folder, photos)
+        else:
+            job.once(folder, photos)
+
+
+def _opened(
+    model: Path, encoder: str | None, allow_network: bool, on_error: OnError, sure: float
+) -> ImageClassifier:  # fmt: skip
+    """The classifier; refused, naming the way out, if it cannot tell of what it is sure."""
+    import numpy as np
+
+    clf = open_model(model, encoder, allow_network, on_error)
+    if sure and clf.origin_ is not None:
+        try:
+            clf.classifier_.predict_set(np.ones((1, clf.origin_.dim), np.float32), sure)
+        except (AttributeError, ValueError) as error:
+            raise ValueError(
+                "this classifier cannot tell of what it is sure (it needs two photos of each class, and the method "
+                "lp++): --sure 0 sorts each photo to its likeliest class."
+            ) from error
+    return clf
+
+
+def _check_line(
+    move: bool, link: bool, by_date: bool, name: str | None, tags: bool, output: Path | None, watch: bool,
+    dry_run: bool, photos: list[Path] | None,
+) -> None:  # fmt: skip
+    """Refuse options that are not for each other."""
+    names = by_date or name is not None
+    if (move and link) or (by_date and name is not None):
+        raise typer.BadParameter("choose one of --move and --link, and one of --by-date and --name.")
+    if tags and any((output, move, link, names, watch)):
+        raise typer.BadParameter("keywords are written beside the photos, which stay: leave out -o and the like.")
+    if watch:
+        need("watch", "watchfiles")
+        other = next((path for path in photos or () if not path.is_dir()), None)
+        if dry_run or other is not None:
+            what = "--dry-run ends, --watch does not." if dry_run else f"{other} is no folder: name folders to watch."
+            raise typer.BadParameter(what, param_hint="--watch")
+
+
+@dataclass
+class _Job:
+    """What to do with the photos."""
+
+    clf: ImageClassifier
+    output: Path
+    way: Way
+    sure: float | None
+    pattern: str
+    dry_run: bool
+
+    def once(self, folder: SortedFolder, photos: list[Path]) -> None:
+        """Sort what is there."""
+        from ..images.photo_files import find_photos
+
+        found, problems = find_photos(photos, self.output)
         new = [photo for photo in found if not folder.sorted_before(photo)]
         with bar("Sorting") as progress:
-            for some in sort_photos(clf, new, folder, way=way, sure=sure or None, pattern=pattern,
-                                    skipped=skipped.append, progress=progress):  # fmt: skip
-                told.add(some)
-        unsure = 0 if dry_run else folder.write_page()
-    page = str(output / PAGE) if unsure else None
-    show_json({"folder": str(output), "way": way, "dry_run": dry_run, "counts": dict(told.counts),
-               "photos": told.photos, "there_already": told.there, "sorted_before": len(found) - len(new),
-               "skipped": tell_skipped(skipped), "page": page})  # fmt: skip
-    told.show(output, len(found) - len(new))
-    if page is not None:
-        say("Look at those that are unsure: open [bold]{}[/] in a browser.", page)
+            told = self.sort(folder, new, [*problems], progress)
+        told.show_all(self.output, len(found) - len(new))
+
+    def watch(self, folder: SortedFolder, photos: list[Path]) -> None:
+        """Sort what arrives."""
+        from ..images.photo_files import watch_photos
+
+        remark(f"watching {', '.join(map(str, photos))}; Ctrl-C ends it")
+        for new in watch_photos(photos, self.output, folder.sorted_before):
+            self.sort(folder, new, []).show_some(self.output)
+
+    def sort(self, folder: SortedFolder, new: list[Path], skipped: list[ImageError], progress: Any = None) -> _Told:
+        from ..images.sorting import PAGE, sort_photos
+
+        told = _Told(self.way, self.dry_run)
+        for some in sort_photos(self.clf, new, folder, way=self.way, sure=self.sure, pattern=self.pattern,
+                                skipped=skipped.append, progress=progress):  # fmt: skip
+            told.add(some)
+        if not self.dry_run and folder.write_page():
+            told.page = str(self.output / PAGE)
+        told.skipped = tell_skipped(skipped)
+        return told
 
 
 class _Told:
@@ -109,6 +196,8 @@ class _Told:
         self.there = self.companions = 0
         self.photos: list[dict[str, Any]] = []
         self.examples: dict[str, list[str]] = {}
+        self.skipped: list[dict[str, str]] = []
+        self.page: str | None = None
 
     def add(self, placed: list[Placed]) -> None:
         for one in placed:
@@ -121,37 +210,72 @@ class _Told:
             if wants_json():
                 self.photos.append(one.as_dict())
 
-    def show(self, output: Path, before: int) -> None:
-        rows = [(folder, count, ", ".join(self.examples[folder])) for folder, count in self.counts.most_common()]
-        heads = ("folder", "photos", "such as")
-        if not self.dry_run:
-            rows, heads = [row[:2] for row in rows], heads[:2]  # type: ignore[assignment, misc]
-        if rows:
-            show_table("", heads, rows, right=("photos",))
-        done = self.counts.total() - self.there
+    @property
+    def done(self) -> int:
+        return self.counts.total() - self.there
+
+    def show_all(self, output: Path, before: int) -> None:
+        """The end of a command."""
+        self._show_json(output, before)
+        self._show_table()
         would = "would be " if self.dry_run else ""
         also = f", and {self.companions} files that belong to them" if self.companions else ""
-        say(f"[bold]{{}}[/]: {done} photos {would}{DONE[self.way]}{also}", output)
+        say(f"[bold]{{}}[/]: {self.done} photos {would}{DONE[self.way]}{also}", output)
         if self.there:
             say(f"{self.there} photos are there already, with the same content: nothing is done with them.")
         if before:
             say(f"{before} photos were sorted before, and have not changed.")
-        if done and not self.dry_run:
+        if self.done and not self.dry_run:
             say("To put everything back: lpp sort --undo {}", output)
+        if self.page is not None:
+            say("Look at those that are unsure: open [bold]{}[/] in a browser.", self.page)
+
+    def show_some(self, output: Path) -> None:
+        """A line about some that have arrived."""
+        if self.counts or self.skipped:
+            self._show_json(output, 0)
+        if self.counts:
+            counts = ", ".join(f"{count} {folder}" for folder, count in self.counts.most_common())
+            say(f"{self.done} photos {DONE[self.way]}: {{}}", counts)
+
+    def _show_json(self, output: Path, before: int) -> None:
+        show_json({"folder": str(output), "way": self.way, "dry_run": self.dry_run, "counts": dict(self.counts),
+                   "photos": self.photos, "there_already": self.there, "sorted_before": before,
+                   "skipped": self.skipped, "page": self.page})  # fmt: skip
+
+    def _show_table(self) -> None:
+        if not self.counts:
+            return
+        rows: list[tuple[object, ...]] = [(folder, count) for folder, count in self.counts.most_common()]
+        heads = ["folder", "photos"]
+        if self.dry_run:
+            heads.append("such as")
+            rows = [(*row, ", ".join(self.examples[str(row[0])])) for row in rows]
+        show_table("", heads, rows, right=("photos",))
 
 
-def _check_sure(clf: ImageClassifier, sure: float) -> None:
-    """Refuse, naming the way out, if this classifier cannot tell of what it is sure."""
-    import numpy as np
+def _tag(clf: ImageClassifier, sources: list[Path], sure: float | None, dry_run: bool) -> None:
+    """Write keywords."""
+    from ..images.photo_files import find_photos
+    from ..images.sorting import answered
+    from ..images.xmp import tag_photos
 
-    if sure and clf.origin_ is not None:
-        try:
-            clf.classifier_.predict_set(np.ones((1, clf.origin_.dim), np.float32), sure)
-        except (AttributeError, ValueError) as error:
-            raise ValueError(
-                "this classifier cannot tell of what it is sure (it needs two photos of each class, and the method "
-                "lp++): --sure 0 sorts each photo to its likeliest class."
-            ) from error
+    photos, problems = find_photos(sources)
+    skipped, counts, unsure, told = [*problems], Counter[str](), 0, []
+    with bar("Tagging") as progress:
+        for some, _ in answered(clf, photos, sure, skipped.append, progress):
+            classes = {photo: label for photo, label in some if label is not None}
+            unsure += len(some) - len(classes)
+            for photo, sidecars, changed in tag_photos([*classes.items()], skipped.append, only_look=dry_run):
+                counts[classes[photo]] += changed
+                told.append({"photo": str(photo), "keyword": classes[photo], "sidecars": [*map(str, sidecars)],
+                             "changed": changed})  # fmt: skip
+    show_json({"photos": told, "dry_run": dry_run, "counts": {**+counts}, "unsure": unsure,
+               "skipped": tell_skipped(skipped)})  # fmt: skip
+    if counts:
+        show_table("", ("keyword", "photos"), counts.most_common(), right=("photos",))
+    say(f"{counts.total()} photos {'would get' if dry_run else 'have got'} a keyword, {len(told) - counts.total()} had "
+        f"theirs; {unsure} are unsure and get none")  # fmt: skip
 
 
 def _undo(folder: Path) -> None:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import date, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path, PurePosixPath
@@ -26,12 +25,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._core.files import atomic_write, same_content, sealed
 from .._core.parameters import Progress
-from ..encoders.pixels import RAW_SUFFIXES
 from .answers import FALSE_ALARMS, Answers, Question, answers, check_question
 from .errors import SourceError, StoreError, shown
 from .journal import JOURNAL, Moves, Taken, open_journal
+from .photo_files import COMPANIONS, companions, date_of, state_of
 from .safe_paths import FolderError, folder_name, is_text, numbered, place_in, refuse_links, safe_name
-from .sources import open_images
 from .sources.folders import EXTENSIONS
 from .store.writer import exclusive
 
@@ -44,8 +42,6 @@ AT_ONCE = 512
 """Photos that are answered and placed together."""
 MOST_CANDIDATES = 8
 """Classes that are named for a photo."""
-COMPANIONS = RAW_SUFFIXES | {".xmp", ".aae", ".mov", ".mp4", ".thm"}
-"""Endings of files that go with the photo of the same name: RAW, settings of editors, a live photo's film."""
 USUAL, BY_DATE = "{class}/{name}", "{class}/{year}-{month}/{name}"
 """Patterns of names."""
 Way = Literal["copy", "move", "link"]
@@ -81,60 +77,6 @@ class Placed:
         }
 
 
-# What there is to sort
-
-
-def find_photos(sources: Iterable[str | os.PathLike[str]], folder: Path) -> tuple[list[Path], list[ImageError]]:
-    """The photos that were named, each once, without those that are in `folder` already; and what cannot be read.
-
-    Of a folder all below it, sorted into it or not; else images, and lists of them.
-    """
-    to = os.path.join(folder.resolve(), "")
-    found: dict[Path, None] = {}
-    problems: list[ImageError] = []
-    for source in map(Path, sources):
-        here = source.resolve() if source.is_dir() else source.parent.resolve() / source.name
-        images = open_images(here, labels=False)
-        above = to.startswith(os.path.join(here, ""))
-        problems += images.problems
-        for item in images.items:
-            if not isinstance(item, Path):
-                raise SourceError(f"{source}: photos in an archive cannot be sorted; unpack it first.")
-            path = os.path.abspath(item)
-            if not (above and path.startswith(to)):
-                found[Path(path)] = None
-    return list(found), problems
-
-
-def companions(photos: Iterable[Path]) -> dict[Path, list[tuple[Path, str]]]:
-    """Files that go with each photo, and the end of their names: `a.jpg` has `a.xmp`, `a.jpg.xmp`, `a.cr2`, `a.mov`.
-
-    Those of two photos of one name, such as `a.heic` and `a.jpg`, go with the first.
-    """
-    inside: dict[Path, list[Path]] = {}
-    for photo in photos:
-        inside.setdefault(photo.parent, []).append(photo)
-    found: dict[Path, list[tuple[Path, str]]] = {}
-    for folder, those in inside.items():
-        names = {photo.name.lower(): photo for photo in those}
-        stems = {photo.stem.lower(): photo for photo in reversed(those)}
-        with os.scandir(folder) as scan:
-            beside = sorted(entry.name for entry in scan if entry.is_file(follow_symlinks=False))
-        for name in beside:
-            stem, suffix = os.path.splitext(name)
-            if suffix.lower() not in COMPANIONS or name.startswith("."):
-                continue
-            inner, before = os.path.splitext(stem)
-            double = before.lower() in RAW_SUFFIXES | EXTENSIONS
-            owner = names.get(stem.lower()) or stems.get((inner if double else stem).lower())
-            if owner is not None and (owner.name.lower() == stem.lower() or before.lower() not in EXTENSIONS):
-                found.setdefault(owner, []).append((folder / name, name[len(inner if double else stem) :]))
-    return found
-
-
-# Their new names
-
-
 def check_pattern(pattern: str) -> None:
     """Refuse a pattern that is not one of names, or that would put unsure photos among the others."""
     rest, parts = re.sub(r"\{(class|year|month|day|name)\}", "", pattern), pattern.split("/")
@@ -144,18 +86,6 @@ def check_pattern(pattern: str) -> None:
         raise SourceError(f"{shown(pattern)} must have {{class}} in it and end in {{name}}, such as {BY_DATE}.")
     if any(not part or part.startswith(".") or "\\" in part for part in parts):
         raise SourceError(f"{shown(pattern)} is no path in a folder.")
-
-
-def date_of(photo: Path) -> date:
-    """When it was taken; the file's own date if the photo does not say."""
-    from PIL import Image
-
-    from ..encoders.pixels.decoding import quiet_pillow
-
-    with suppress(Exception), quiet_pillow(), Image.open(photo) as image:  # Broken EXIF raises anything.
-        exif = image.getexif()
-        return datetime.strptime(str(exif.get_ifd(0x8769).get(0x9003) or exif[0x0132])[:10], "%Y:%m:%d").date()
-    return date.fromtimestamp(photo.stat().st_mtime)
 
 
 def _named(pattern: str, folder: str, photo: Path) -> str:
@@ -222,7 +152,7 @@ class SortedFolder:
     def sorted_before(self, photo: Path) -> bool:
         """Whether it was sorted into this folder, and has not changed since; wherever its copy is now."""
         was = self._seen.get(photo.as_posix())
-        return was is not None and was == _state(photo)
+        return was is not None and was == state_of(photo)
 
     def sort(self, way: Way, photos: Sequence[tuple[Path, str]], said: Answers, pattern: str) -> list[Placed]:
         """Place photos, each in the folder named beside it, about which `said` has the answers."""
@@ -233,19 +163,18 @@ class SortedFolder:
             files = [(photo, photo.suffix), *also.get(photo, [])]
             new, to = self._free(files, _named(pattern, folder, photo))
             moves += [(path.as_posix(), target) for path, target in new]
-            some = [k for k in order[row] if said.sets is not None and said.sets[row, k]] or order[row, :1]
-            candidates = [
-                (said.classes[k], round(float(said.probabilities[row, k]), 4)) for k in some[:MOST_CANDIDATES]
-            ]
-            about = (candidates, said.none is not None and bool(said.none[row]))
+            none = said.none is not None and bool(said.none[row])
+            about = (_candidates(said, row, order[row].tolist()), none)
             placed.append(Placed(photo, to, folder, *about, photo not in dict(new), len(files) - 1))
         if not self.only_look and moves:
             new_ones = [one for one in placed if not one.there]
-            seen = {} if way == "move" else {one.photo.as_posix(): _state(one.photo) for one in new_ones}
+            seen = {} if way == "move" else {one.photo.as_posix(): state_of(one.photo) for one in new_ones}
             unsure = {one.to: one.candidates for one in new_ones if one.folder == UNSURE}
-            self._journal.do({"what": "sort", "seen": seen, "unsure": unsure}, moves, way)
+            try:
+                self._journal.do({"what": "sort", "seen": seen, "unsure": unsure}, moves, way)
+            finally:
+                self._planned.clear()
             self._seen |= seen
-            self._planned.clear()
         return placed
 
     def undo(self, progress: Progress | None = None) -> tuple[int, list[str]]:
@@ -334,17 +263,6 @@ def _is_outside(path: str) -> bool:
     return os.path.isabs(path)
 
 
-def _state(photo: Path) -> list[int] | None:
-    try:
-        found = photo.stat()
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
-
-
-# From answers to folders
-
-
 def folders_of(classes: Iterable[str]) -> dict[str, str]:
     """The folder of each class; refused if a class cannot have one."""
     folders = {label: folder_name(label) for label in classes}
@@ -355,71 +273,90 @@ def folders_of(classes: Iterable[str]) -> dict[str, str]:
 
 
 def sort_photos(
-    clf: ImageClassifier,
-    photos: Sequence[Path],
-    folder: SortedFolder,
-    *,
-    way: Way = "copy",
-    sure: float | None = 0.9,
-    pattern: str = USUAL,
-    skipped: Callable[[ImageError], None],
-    progress: Progress | None = None,
-) -> Iterator[list[Placed]]:
+    clf: ImageClassifier, photos: Sequence[Path], folder: SortedFolder, *, way: Way = "copy", pattern: str = USUAL,
+    sure: float | None = 0.9, skipped: Callable[[ImageError], None], progress: Progress | None = None,
+) -> Iterator[list[Placed]]:  # fmt: skip
     """Sort photos, some hundreds at a time; gives what was placed.
 
     Parameters
     ----------
-    clf
-        What answers.
+    clf, sure, skipped, progress
+        As in `answered`.
     photos
         As `find_photos` gives them.
     folder
         If it was opened to look, nothing is done.
     way
         What to do with the files.
-    sure
-        A photo is sorted if its prediction set of this coverage has one class only, and it shows one of the classes.
-        None sorts each photo to its likeliest class.
     pattern
         Path in the folder; see `check_pattern`.
+    """
+    from ..encoders.pixels.decoding import ImageError
+
+    check_pattern(pattern)
+    folders = folders_of(map(str, clf.classes_.tolist()))
+    if way == "move":
+        for link in filter(Path.is_symlink, photos):
+            skipped(ImageError(link, "is a link to a photo, which would lead nowhere if it was moved."))
+        photos = [photo for photo in photos if not photo.is_symlink()]
+    for some, said in answered(clf, photos, sure, skipped, progress):
+        chosen = [(photo, UNSURE if label is None else folders[label]) for photo, label in some]
+        yield folder.sort(way, chosen, said, pattern)
+
+
+def answered(
+    clf: ImageClassifier,
+    photos: Sequence[Path],
+    sure: float | None,
+    skipped: Callable[[ImageError], None],
+    progress: Progress | None = None,
+) -> Iterator[tuple[list[tuple[Path, str | None]], Answers]]:
+    """Photos with their class, None where that is unsure; some hundreds at a time, with the answers about them.
+
+    Parameters
+    ----------
+    clf
+        What answers.
+    photos
+        What about.
+    sure
+        A photo has a class if its prediction set of this coverage has one class only, and it shows one of the classes.
+        None gives each photo its likeliest class.
     skipped
         Called with each photo that cannot be read.
     progress
         Called as `progress(done, total)`.
     """
-    from ..encoders.pixels.decoding import ImageError
     from .embedder import embed
     from .sources import from_list
 
-    check_pattern(pattern)
     question = Question() if sure is None else Question(sets=sure, none=FALSE_ALARMS)
     check_question(clf, question)
-    folders, encoder = folders_of(map(str, clf.classes_.tolist())), clf.open_encoder()
-    if way == "move":
-        for link in filter(Path.is_symlink, photos):
-            skipped(ImageError(link, "is a link to a photo, which would lead nowhere if it was moved."))
-        photos = [photo for photo in photos if not photo.is_symlink()]
+    encoder = clf.open_encoder()
     for start in range(0, len(photos), AT_ONCE):
-        some = photos[start : start + AT_ONCE]
         told = None if progress is None else partial(_tell, progress, start, len(photos))
-        found = embed(from_list(some), encoder, on_error=clf.on_error, progress=told)
+        found = embed(from_list(photos[start : start + AT_ONCE]), encoder, on_error=clf.on_error, progress=told)
         for error in found.skipped:
             skipped(error)
         if len(found):
             said = answers(clf, found, question)
-            assert found.positions is not None
-            chosen = [(some[at], _folder(said, row, folders)) for row, at in enumerate(found.positions.tolist())]
-            yield folder.sort(way, chosen, said, pattern)
+            yield [(Path(path), _class(said, row)) for row, path in enumerate(found.paths)], said
 
 
 def _tell(progress: Progress, before: int, total: int, done: int, _: int) -> None:
     progress(before + done, total)
 
 
-def _folder(said: Answers, row: int, folders: Mapping[str, str]) -> str:
-    """The folder of a photo's class, or `UNSURE`."""
+def _class(said: Answers, row: int) -> str | None:
+    """The class of a photo; None if that is unsure."""
     none = said.none is not None and bool(said.none[row])
     if none or (said.sets is not None and said.sets[row].sum() != 1):
-        return UNSURE
+        return None
     chosen = said.probabilities[row] if said.sets is None else said.sets[row]
-    return folders[said.classes[int(chosen.argmax())]]
+    return said.classes[int(chosen.argmax())]
+
+
+def _candidates(said: Answers, row: int, order: Sequence[int]) -> list[tuple[str, float]]:
+    """The classes of its prediction set; the likeliest one if that is empty or was not asked for."""
+    some = [k for k in order if said.sets is not None and said.sets[row, k]] or order[:1]
+    return [(said.classes[k], round(float(said.probabilities[row, k]), 4)) for k in some[:MOST_CANDIDATES]]

@@ -143,3 +143,52 @@ def test_interrupted(model, card, tmp_path):
     assert 0 < told["sorted_before"] < 1216
     assert told["sorted_before"] + len(told["photos"]) == 1216
     assert {path.name: path.read_bytes() for path in out.glob("*/*.jpg")} == whole
+
+
+def test_tags(model, card, tmp_path):
+    before = {path.name: path.read_bytes() for path in card.glob("*.jpg")}
+    (card / "cup0000.xmp").unlink()
+    dry = ask("sort", model, card, "--tags", "--dry-run", "--sure", "0")
+    assert not list(card.glob("*.xmp"))
+    told = ask("sort", model, card, "--tags", "--sure", "0")
+    assert told["photos"] == dry["photos"]
+    assert len(told["photos"]) == sum(told["counts"].values()) == 16
+    for one in told["photos"]:
+        assert one["sidecars"] == [f"{one['photo']}.xmp"]
+        assert f"<rdf:li>{one['keyword']}</rdf:li>" in Path(one["sidecars"][0]).read_text("utf-8")
+    assert {path.name: path.read_bytes() for path in card.glob("*.jpg")} == before
+    again = lpp("sort", model, card, "--tags", "--sure", "0")
+    assert "0 photos have got a keyword, 16 had theirs; 0 are unsure" in again
+    assert "leave out -o" in usage("sort", model, card, "--tags", "-o", tmp_path / "sorted")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_watch(model, card, tmp_path):
+    """A photo that arrives in two halves is sorted once, whole; a second command is refused; Ctrl-C ends it."""
+    pytest.importorskip("watchfiles")
+    (tmp_path / "upload").mkdir()
+    out, upload = tmp_path / "sorted", tmp_path / "upload"
+    process = subprocess.Popen(
+        [*LPP, "sort", str(model), str(upload), "-o", str(out), "--move", "--watch", "--sure", "0"], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    try:
+        assert "watching" in process.stderr.readline()
+        whole = (card / "cup0001.jpg").read_bytes()
+        with open(upload / "cup.jpg", "wb") as file:
+            file.write(whole[:500])
+            file.flush()
+            assert "another lpp sort" in complaint("sort", model, card, "-o", out)
+            file.write(whole[500:])
+        assert "1 photos moved" in process.stdout.readline()
+        assert [path.read_bytes() for path in out.glob("*/*.jpg")] == [whole]
+        assert list(upload.iterdir()) == []
+        process.send_signal(signal.SIGINT)
+        _, complained = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in complained
+    assert "is no folder" in usage("sort", model, card / "cup0001.jpg", "-o", out, "--watch")
+    assert ask("sort", "--undo", out)["put_back"] == 1

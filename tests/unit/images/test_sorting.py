@@ -11,6 +11,7 @@ from lpplusplus.images.answers import Answers
 from lpplusplus.images.embeddings import Embeddings
 from lpplusplus.images.errors import SourceError
 from lpplusplus.images.journal import JOURNAL
+from lpplusplus.images.photo_files import Arrivals, companions, date_of, find_photos, watch_photos
 from lpplusplus.images.safe_paths import FolderError
 from lpplusplus.images.sorting import (
     BY_DATE,
@@ -19,9 +20,6 @@ from lpplusplus.images.sorting import (
     USUAL,
     SortedFolder,
     check_pattern,
-    companions,
-    date_of,
-    find_photos,
     folders_of,
 )  # fmt: skip
 from toy_images import contents
@@ -203,3 +201,51 @@ def test_a_link_in_the_folder_is_not_followed(tmp_path):
     (tmp_path / "sorted" / OWN).symlink_to(tmp_path / "own")
     with pytest.raises(FolderError, match="is a link"):
         SortedFolder(tmp_path / "sorted")
+
+
+def test_a_photo_is_given_when_it_is_whole(tmp_path):
+    """Not while it grows, nor while what belongs to it does; again when it has changed; never an empty file."""
+    (photo,) = write(tmp_path, "a.jpg")
+    (tmp_path / "empty.jpg").touch()
+    now = [0.0]
+    arrivals = Arrivals(lambda: now[0])
+
+    def look(seconds):
+        now[0] += seconds
+        return arrivals.look([photo, tmp_path / "empty.jpg"])
+
+    assert look(0) == []
+    assert look(2) == []
+    photo.write_text("the first half, ")
+    assert look(2) == []
+    (tmp_path / "a.xmp").write_text("settings")
+    assert look(2) == []
+    assert look(2) == []
+    assert look(2) == [photo]
+    assert look(9) == []
+    photo.write_text("another one of that name")
+    assert look(9) == []
+    assert look(9) == [photo]
+    photo.unlink()
+    assert arrivals.look([]) == []
+    assert not arrivals.waiting
+
+
+def test_watching(tmp_path, monkeypatch):
+    """It looks at once, then when something changes, and until nothing is waiting."""
+    monkeypatch.setattr("lpplusplus.images.photo_files.QUIET", 0.0)
+    (tmp_path / "card").mkdir()
+
+    def changes():
+        yield set()
+        write(tmp_path, "card/a.jpg")
+        yield {"something"}
+        yield set()
+        yield set()
+        write(tmp_path, "card/b.jpg")
+        yield set()  # Nobody has told of it.
+        yield {"something"}
+        yield set()
+
+    found = watch_photos([tmp_path / "card"], tmp_path / "sorted", lambda photo: False, changes())
+    assert [[photo.name for photo in some] for some in found] == [["a.jpg"], ["b.jpg"]]
