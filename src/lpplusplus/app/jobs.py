@@ -47,18 +47,10 @@ def _classifier(state: AppState) -> ImageClassifier:
     return found
 
 
-def _file(state: AppState, path: Path, _: Progress) -> None:
-    _classifier(state).save(path)
-
-
 def _onnx(state: AppState, path: Path, progress: Progress) -> None:
     from ..deploy.export import export_onnx
 
     export_onnx(_classifier(state), path, progress=progress)
-
-
-def _report(state: AppState, path: Path, progress: Progress) -> None:
-    _classifier(state).report(path, progress=progress)
 
 
 def _photos(state: AppState, path: Path, progress: Progress) -> None:
@@ -75,14 +67,14 @@ class FileKind(NamedTuple):
     """A kind of file that can be made."""
 
     name: str
-    make: Callable[[AppState, Path, Progress], None]
+    make: Callable[[AppState, Path, Progress], object]
     title: str
     about: str
 
 
 FILES = {
     "file": FileKind(
-        "classifier.lpp", _file, "The classifier",
+        "classifier.lpp", lambda state, path, _: _classifier(state).save(path), "The classifier",
         "For lpp predict, lpp serve and Python. It holds no photos, only numbers made from them.",
     ),
     "onnx": FileKind(
@@ -90,7 +82,7 @@ FILES = {
         "Photo in, probabilities out, for onnxruntime on any machine, phone or web page.",
     ),
     "report": FileKind(
-        "report.html", _report, "A report",
+        "report.html", lambda state, path, progress: _classifier(state).report(path, progress=progress), "A report",
         "How good it is and where it errs, as one page with small copies of some photos.",
     ),
     "photos": FileKind("photos.zip", _photos, "The labelled photos", "A zip file with a folder per class."),
@@ -111,8 +103,7 @@ def export(state: AppState, kind: str) -> None:
 
 def path_of(state: AppState, name: str) -> Path | None:
     """Path of an exported file."""
-    made = {kind.name for kind in FILES.values()}
-    return state.project.hidden / "exports" / name if name in made else None
+    return state.project.hidden / "exports" / name if name in {kind.name for kind in FILES.values()} else None
 
 
 # Encoders

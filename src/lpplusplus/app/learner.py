@@ -130,28 +130,26 @@ class Learner:
     # The threads
 
     def _learn(self, listing: Listing, still: Callable[[], None]) -> None:
+        began = time.perf_counter()
         try:
-            self._learn_steps(listing, still, time.perf_counter())
+            rows = self._encoder()
+            self._publish(problem=None)
+            if tuple(listing.classes) != self.snapshot.labels and rows.missing(listing.labelled):
+                self._fit(rows, listing, began)  # At once, with the embeddings that exist.
+            self._embed(rows, _evenly(listing), listing, still)
+            self._publish(phase="learning", done=0, total=0)
+            clf = self._fit(rows, listing, began)
+            still()
+            self._save(clf)
+            self._measurer.want(clf)
+            self._embed(rows, listing.unsorted, listing, still)
+            self._publish(suggested=self._suggest(rows, listing))
+            if self._saved:
+                rows.save(listing)
         except SupersededError:
             if not self.paused:  # The newer work says what it does.
                 raise
         self._publish(phase="idle", done=0, total=0)
-
-    def _learn_steps(self, listing: Listing, still: Callable[[], None], began: float) -> None:
-        rows = self._encoder()
-        self._publish(problem=None)
-        if tuple(listing.classes) != self.snapshot.labels and rows.missing(listing.labelled):
-            self._fit(rows, listing, began)  # At once, with the embeddings that exist.
-        self._embed(rows, _evenly(listing), listing, still)
-        self._publish(phase="learning", done=0, total=0)
-        clf = self._fit(rows, listing, began)
-        still()
-        self._save(clf)
-        self._measurer.want(clf)
-        self._embed(rows, listing.unsorted, listing, still)
-        self._publish(suggested=self._suggest(rows, listing))
-        if self._saved:
-            rows.save(listing)
 
     def _save(self, clf: ImageClassifier | None) -> None:
         """Save a classifier, unless there is a newer one."""

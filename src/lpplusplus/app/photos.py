@@ -50,7 +50,7 @@ def routes(project: Project, changed: Callable[[], None] = lambda: None) -> list
     workers = CapacityLimiter(2)
 
     async def show(request: Request) -> Response:
-        size = _nearest(request.query_params.get("size", ""))
+        size = next((one for one in SIZES if request.query_params.get("size") == str(one)), KEPT)
         try:
             path = project.path_of(request.path_params["path"])
             tag = f'"{_key(path)}-{size}"'
@@ -190,11 +190,6 @@ def _key(path: Path) -> str:
     status = os.stat(path, follow_symlinks=False)
     text = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _nearest(asked: str) -> int:
-    wanted = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else KEPT
-    return min(SIZES, key=lambda size: abs(size - wanted))
 
 
 def _keep(content: bytes, name: str, path: Path) -> Path:

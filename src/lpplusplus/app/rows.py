@@ -132,8 +132,7 @@ class ProjectRows:
                 if store.origin.key == self.origin.key:
                     found = store.load()
                     assert found.hashes is not None
-                    for row, digest in enumerate(found.hashes):
-                        self._rows[digest.tobytes()] = found.X[row, 0]
+                    self._rows |= {digest.tobytes(): row[0] for digest, row in zip(found.hashes, found.X, strict=True)}
         try:
             entries = json.loads(self.project.own(FILES).read_bytes())
             self._content = {(int(a), int(b), int(c)): bytes.fromhex(digest) for a, b, c, digest in entries}

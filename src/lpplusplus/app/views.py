@@ -37,7 +37,7 @@ MAP_SIZE = 600
 
 def render(part: str, state: AppState, now: Snapshot, view: ViewState) -> str:
     """The HTML of a part of the page: "tabs", "status", "dialog", or one of the tabs."""
-    more = CONTEXTS[part](state, now, view)
+    more = CONTEXTS[part](state, now, view) if part in CONTEXTS else {}
     return _templates.get_template(f"{part}.html").render(state=state, now=now, view=view, **more)
 
 
@@ -60,10 +60,6 @@ def queue(now: Snapshot) -> list[Suggestion]:
 def position(order: list[Suggestion], view: ViewState) -> int:
     """Position of the photo that is being labelled; the first if it is gone."""
     return next((i for i, one in enumerate(order) if one.path == view.at), 0)
-
-
-def _nothing(*_: object) -> dict[str, Any]:
-    return {}
 
 
 def _measured(now: Snapshot) -> bool:
@@ -230,7 +226,7 @@ def _export(state: AppState, now: Snapshot, _: ViewState) -> dict[str, Any]:
 
 
 CONTEXTS: dict[str, Callable[[AppState, Snapshot, ViewState], dict[str, Any]]] = {
-    "tabs": _nothing, "status": _status, "dialog": _dialog, "classes": _classes, "try": _try, "review": _review,
+    "status": _status, "dialog": _dialog, "classes": _classes, "try": _try, "review": _review,
     "suggest": _suggest, "understand": _understand, "export": _export,
 }  # fmt: skip
 

@@ -112,7 +112,7 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
         tasks = sent.get("tasks")
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
             raise Refusal(422, "invalid", "tasks is not a list of objects.")
-        places = [_object(task.get("data")).get(config.field) for task in tasks]
+        places = [_at(task, "data", config.field) for task in tasks]
         version, said = learner.version, await _in_thread(learner.predict, places)
         results = [
             {"result": [], "score": 0.0, "model_version": version}
@@ -125,21 +125,21 @@ def make_backend(learner: AnnotationLearner, password: str | None = None, *, loc
     @app.post("/webhook")
     async def webhook(sent: Sent) -> JSONResponse:
         """Answers at once: Label Studio waits a second, and fitting goes on in the background."""
-        action, project = sent.get("action"), _object(sent.get("project"))
-        if "label_config" in project:
-            await _in_thread(learner.configure, project["label_config"])
+        action, config = sent.get("action"), _at(sent, "project", "label_config")
+        if config is not None:
+            await _in_thread(learner.configure, config)
         if action in CREATED and learner.config is not None:
-            annotation, data = _object(sent.get("annotation")), _object(_object(sent.get("task")).get("data"))
-            number, where = _number(annotation.get("id")), data.get(learner.config.field)
+            number, result = _number(_at(sent, "annotation", "id")), _at(sent, "annotation", "result")
             if number is None:
                 raise Refusal(422, "invalid", "the annotation has no id.")
-            label = None if annotation.get("was_cancelled") else learner.config.label_of(annotation.get("result"))
-            learner.annotate({number: None if label is None else (str(where), label)})
+            label = None if _at(sent, "annotation", "was_cancelled") else learner.config.label_of(result)
+            where = str(_at(sent, "task", "data", learner.config.field))
+            learner.annotate({number: None if label is None else (where, label)})
         elif action == "ANNOTATIONS_DELETED":
             listed = sent.get("annotations")
-            gone = [_number(_object(one).get("id")) for one in (listed if isinstance(listed, list) else [])]
+            gone = [_number(_at(one, "id")) for one in (listed if isinstance(listed, list) else [])]
             learner.annotate(dict.fromkeys(number for number in gone if number is not None))
-        elif action == "START_TRAINING" and (number := _number(project.get("id"))) is not None:
+        elif action == "START_TRAINING" and (number := _number(_at(sent, "project", "id"))) is not None:
             await _in_thread(learner.catch_up, number)
         return JSONResponse({"status": "ok"}, 201)
 
@@ -153,9 +153,11 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         raise Refusal(422, "invalid", str(error)) from None
 
 
-def _object(value: Any) -> dict[str, Any]:
-    """What should be an object; an empty one if it is not."""
-    return value if isinstance(value, dict) else {}
+def _at(value: Any, *names: str) -> Any:
+    """What an object has under a name, and that under the next; None where there is no such object or name."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _number(value: Any) -> int | None:
@@ -214,8 +216,8 @@ class LabelConfig:
     def label_of(self, result: Any) -> str | None:
         """The choice in an annotation's result; None if there is none that is known."""
         for part in result if isinstance(result, list) else ():
-            if isinstance(part, dict) and part.get("from_name") == self.choices and part.get("type") == "choices":
-                chosen = _object(part.get("value")).get("choices")
+            if _at(part, "from_name") == self.choices and _at(part, "type") == "choices":
+                chosen = _at(part, "value", "choices")
                 if isinstance(chosen, list) and len(chosen) == 1 and chosen[0] in self.labels:
                     return str(chosen[0])
         return None
