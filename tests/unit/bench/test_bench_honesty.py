@@ -59,9 +59,9 @@ def test_the_table_of_methods_says_what_each_chose(root):
     said = {row[0]: row[-1] for row in table["rows"]}
     assert said == {
         "Zero-shot": "nothing chosen",
-        "GDA": "alpha by validation",
-        "GDA, no validation": "alpha by the support's deviations",
-        "Tip-Adapter, searched": "alpha, beta by validation",
+        "GDA": "image weight by validation",
+        "GDA, no validation": "image weight by the support's deviations",
+        "Tip-Adapter, searched": "cache weight, beta by validation",
         "Cross-modal probe": "iteration, batch size, learning rate by validation",
         "foreign": "not recorded",
     }
