@@ -2,7 +2,9 @@
 
 import ast
 import re
+import sys
 from graphlib import TopologicalSorter
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,22 @@ def test_rooms_import_downwards_only():
 
 def test_no_module_imports_itself_by_a_detour():
     TopologicalSorter({module: set(imported(module)) - {module} for module in NAMES}).prepare()  # Raises CycleError.
+
+
+def test_arrays_need_no_more_than_is_always_installed():
+    """What files of the rooms for arrays import when they are imported themselves; extras are for the others."""
+    others = {"scikit-learn": "sklearn"}
+    named = (re.split(r"[^\w-]", line)[0] for line in requires("lpplusplus") if "extra ==" not in line)
+    installed = {others.get(name, name.replace("-", "_")) for name in named}
+    for module, file in NAMES.items():
+        if room(module) not in ("_core", "probe", "methods"):
+            continue
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            needed = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+            assert needed <= installed, f"{module} imports {needed - installed}"
 
 
 def test_the_page_is_a_map_of_what_is_there():

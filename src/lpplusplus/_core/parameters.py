@@ -11,10 +11,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import numpy as np
-from typing_extensions import dataclass_transform
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:  # Only type checkers look at it, and `pip install lpplusplus` does not bring it.
+
+    def dataclass_transform(**options):
+        return lambda kind: kind
+
 
 Kind = TypeVar("Kind", bound=type)
 
