@@ -2,7 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -167,32 +168,26 @@ class ImageClassifier(Trained, Saving):
         y = y if y is None or isinstance(y, np.ndarray) else list(y)  # It may be an iterator.
         opened = open_source(source, y, allow_empty=allow_empty, part="train")
         opened = select(opened, names=names, shots=shots, seed=seed, training=True)
-        support = embed_source(
-            opened,
-            lambda: self._open(where),
-            views=int(self.views),
-            store=store,
-            on_error=self.on_error,
-            progress=self.progress,
-        )
+        support = self._embed_opened(opened, lambda: self._open(where), views=int(self.views), store=store)
         if not allow_empty:
             check_no_class_lost(opened, support)
         if self.encoder is None and support.origin is not None:
             where = support.origin.spec
             if where != DEFAULT_ENCODER:
                 self._named_by[where] = support.source
-        same = (support.origin, where)
+        encoder = partial(self._encoder_of, support.origin, where)
+        same: dict[str, Any] = {"required_origin": support.origin, "owner": support.source}
         validation = None
         if val is not None:
             held = open_source(val, y_val, allow_empty=True, part="val")
-            validation = self._embed_opened(held, *same, owner=support.source)
+            validation = self._embed_opened(held, encoder, **same)
         method = LPPlusPlus() if self.method is None else self.method
         free = None
         if unlabelled is not None:
             if not isinstance(method, LPPlusPlus):
                 raise SourceError(f"{type(method).__name__} learns from labelled images only: leave out unlabelled.")
             more = open_source(unlabelled, labels=False, allow_empty=True, part="test")
-            free = self._embed_opened(more, *same, owner=support.source).without({*support.digests()}).rows
+            free = self._embed_opened(more, encoder, **same).without({*support.digests()}).rows
         text = class_text(support, lambda: self._open(where), templates)
         self._learn(TrainingData(support, validation, text, free if free is not None and len(free) else None), method)
         self.classes_ = _as_given(self.classifier_.classes_, y)
@@ -323,12 +318,12 @@ class ImageClassifier(Trained, Saving):
         """
         self._check_fitted()
         opened = open_source(images, y, labels=labels or y is not None, allow_empty=True, part="test")
-        return self._embed_opened(opened, self.origin_, self._where)
+        return self._embed_own(opened)
 
     def open_encoder(self) -> Encoder:
         """The encoder that this classifier was trained with, opened; another model with the same name is refused."""
         self._check_fitted()
-        opened = self._encoder_of(self.origin_, self._where)
+        opened = self._own_encoder()
         refuse_another(self.origin_, Origin.of(opened), "this classifier", "the encoder given now")
         return opened
 
@@ -350,16 +345,15 @@ class ImageClassifier(Trained, Saving):
             self._opened[where] = open_encoder(where, named_by=named_by, allow_network=self.allow_network)
         return self._opened[where]
 
-    def _embed_opened(self, opened: Any, origin: Origin | None, where: str | Encoder, **about: Any) -> Embeddings:
-        """Embeddings of more images, by the encoder that made `origin`."""
-        return embed_source(
-            opened,
-            lambda: self._encoder_of(origin, where),
-            required_origin=origin,
-            on_error=self.on_error,
-            progress=self.progress,
-            **about,
-        )
+    def _embed_opened(self, opened: Any, encoder: Callable[[], Encoder], **about: Any) -> Embeddings:
+        return embed_source(opened, encoder, on_error=self.on_error, progress=self.progress, **about)
+
+    def _embed_own(self, opened: Any, **about: Any) -> Embeddings:
+        """Embeddings by the encoder that it was trained with."""
+        return self._embed_opened(opened, self._own_encoder, required_origin=self.origin_, **about)
+
+    def _own_encoder(self) -> Encoder:
+        return self._encoder_of(self.origin_, self._where)
 
     def _encoder_of(self, origin: Origin | None, where: str | Encoder) -> Encoder:
         """The encoder for more images, if the encoder of the training embeddings is known."""

@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.parameters import Progress
 from ..encoders import Encoder
 from ..encoders.class_text import class_texts, prompt_texts
 from .embedder import embed
@@ -24,21 +23,13 @@ from .parquet.tables import LABEL
 from .sources import ImageSet, open_images, read_arrays, sample_shots
 from .sources.arrays import ARRAYS
 from .sources.class_names import match_names
-from .sources.folders import PartName
 from .store import FeatureStore, is_store
 
 Opened: TypeAlias = ImageSet | Embeddings
 """What comes through the door."""
 
 
-def open_source(
-    source: Any,
-    y: Iterable[Any] | None = None,
-    *,
-    labels: bool = True,
-    allow_empty: bool = False,
-    part: PartName | None = None,
-) -> Opened:
+def open_source(source: Any, y: Iterable[Any] | None = None, *, labels: bool = True, **options: Any) -> Opened:
     """Images or embeddings from what a user named.
 
     Parameters
@@ -47,14 +38,14 @@ def open_source(
         A folder, a zip file, a manifest, a feature store, a Parquet data set (also by an address such as
         `s3://bucket/features`), an `.npz` or `.safetensors` file, a list of paths or Pillow images, or what
         `open_images` or `embed` returned.
-    y, labels, allow_empty, part
+    y, labels, **options
         As in `open_images`.
     """
     opened: Opened | None = source if isinstance(source, ImageSet | Embeddings) else None
     if isinstance(source, str | os.PathLike):
         opened = _stored_embeddings(spelled(source), labels)
     if opened is None:
-        return open_images(source, y, labels=labels, allow_empty=allow_empty, part=part)
+        return open_images(source, y, labels=labels, **options)
     if y is not None:
         raise SourceError(f"labels belong to a list of images; {opened.source!r} has its own.")
     return opened
@@ -123,8 +114,7 @@ def embed_source(
     owner: str = "this classifier",
     views: int = 0,
     store: str | os.PathLike[str] | None = None,
-    on_error: Literal["stop", "skip"] = "stop",
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Embeddings:
     """Embeddings of what `open_source` returned.
 
@@ -137,7 +127,7 @@ def embed_source(
     required_origin, owner
         The origin that the embeddings must have, if any, and what messages call its owner. Another encoder is refused
         before an image is decoded.
-    views, store, on_error, progress
+    views, store, **options
         As in `embed`.
     """
     if isinstance(opened, Embeddings):
@@ -145,7 +135,7 @@ def embed_source(
         return opened
     made_by = encoder()
     refuse_another(required_origin, Origin.of(made_by), owner, "the encoder given now")
-    embeddings = embed(opened, made_by, store=store, views=views, on_error=on_error, progress=progress)
+    embeddings = embed(opened, made_by, store=store, views=views, **options)
     if not len(embeddings):
         raise SourceError(
             f"no image of {opened.source} can be used. First of {len(embeddings.skipped)} skipped: "

@@ -196,7 +196,7 @@ class Trained:
         """
         mine = self._training_data()
         opened = select(open_source(source, y, allow_empty=True, part="train"), names=names, shots=shots, seed=seed)
-        more = self._embed_opened(opened, self.origin_, self._where, views=mine.support.views, store=store)
+        more = self._embed_own(opened, views=mine.support.views, store=store)
         fresh = new_ones(mine.support, more, more.source)
         new = [label for label in more.classes if label not in mine.support.classes]
         if names is None:
@@ -264,7 +264,7 @@ class Trained:
                 "them: give the text of new classes in such a file, too, or train again."
             )
         some = Embeddings(np.empty((0, 1, 1), np.float32), names=tuple(names), origin=self.origin_)
-        text = class_text(some, lambda: self._encoder_of(self.origin_, self._where), self._prompts)
+        text = class_text(some, self._own_encoder, self._prompts)
         assert text is not None
         return text
 
