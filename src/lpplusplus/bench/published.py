@@ -19,6 +19,10 @@ from .sampling import GENERATOR
 
 _CONTENT: dict[str, Any] = json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
 
+ERRATA: list[dict[str, Any]] = _CONTENT["errata"]
+"""Figures of the paper that cannot be right, or do not follow from its others: `method`, `dataset`, `shots`, `what`;
+also `field` ("mean" or "deviation") and `recomputed`, where it can be recomputed from the sets."""
+
 AVERAGE = "average"
 """Instead of a data set: the mean over the paper's eleven."""
 
@@ -64,19 +68,6 @@ class Published:
     mean: float
     deviation: float | None
     """Half width of a 95 % interval (for averages, the root mean square over the sets); None if not given."""
-
-
-@dataclass(frozen=True)
-class Erratum:
-    """A figure of the paper that cannot be right, or does not follow from its other figures."""
-
-    method: str
-    dataset: str
-    shots: int
-    what: str
-    field: str = ""
-    """"mean" or "deviation" if it can be recomputed from the sets."""
-    recomputed: float | None = None
 
 
 def canonical_method(name: str) -> str | None:
@@ -166,11 +157,6 @@ def published_seconds(method: str) -> Any:
 def published_cost(method: str) -> dict[str, Any]:
     """The published `time` (as printed) and `seconds` on 16-shot ImageNet, and what is `trained`; empty if unknown."""
     return dict(_CONTENT["cost"]["methods"].get(canonical_method(method), {}))
-
-
-def errata() -> list[Erratum]:
-    """Cells of the paper's tables that are in doubt."""
-    return [Erratum(**one) for one in _CONTENT["errata"]]
 
 
 def _plain(name: str) -> str:

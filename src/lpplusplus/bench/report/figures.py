@@ -16,7 +16,7 @@ from ...probe.solvers import GradientDescent
 from ..cell import Row
 from .drawing import BARS, BLUE, RED, Plot, Style, add_legend, house_style, in_lines, look, method_styles, new_figure
 from .statistics import average, half_width, in_order, in_shots, on_sets, rate_of, solver_of
-from .table import duration, own_keys
+from .table import duration, with_own_keys
 
 _ZERO_SHOT = "Zero-shot"
 LEAST_BLOCKS, LEAST_METHODS = 5, 3
@@ -315,6 +315,4 @@ def make_figures(rows: Sequence[Row], scores: DataFrame) -> tuple[list[Plot], li
             plots.append(rate_figure(theirs, where))
             plots += curve_figures(theirs, styles, where)
         ranks, remark = rank_figure(scores)
-    drawn = [plot for plot in (*plots, ranks) if plot is not None]
-    keys = own_keys((plot.key for plot in drawn), "figure")
-    return [replace(plot, key=key) for plot, key in zip(drawn, keys, strict=True)], [remark] if remark else []
+    return with_own_keys([*plots, ranks], "figure"), [remark] if remark else []

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from pandas import DataFrame
 
 Value = str | float | int | bool | None
+_Keyed = TypeVar("_Keyed", bound=Any)
 NOTHING = "–"
 """An empty entry."""
 
@@ -158,18 +159,22 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def own_keys(keys: Iterable[str], otherwise: str) -> list[str]:
-    """Keys of tables or figures, made different and usable as file names; `otherwise` if no letter of a key is usable.
+def with_own_keys(things: Iterable[_Keyed | None], otherwise: str) -> list[_Keyed]:
+    """Tables or figures that there are, with keys that differ and are usable as file names.
 
-    >>> own_keys(["Ranks", "ranks", "…"], "figure")
-    ['ranks', 'ranks-2', 'figure']
+    `otherwise` is the key where no letter of it is usable.
+
+    >>> tables = [Table(key, "", (), ()) for key in ("Ranks", "ranks", "…")]
+    >>> [table.key for table in with_own_keys([*tables, None], "table")]
+    ['ranks', 'ranks-2', 'table']
     """
-    found: dict[str, None] = {}
-    for given in keys:
-        plain = re.sub(r"[^a-z0-9]+", "-", given.casefold()).strip("-") or otherwise
-        key, number = plain, 1
-        while key in found:
-            number += 1
-            key = f"{plain}-{number}"
-        found[key] = None
-    return list(found)
+    found: dict[str, _Keyed] = {}
+    for thing in things:
+        if thing is not None:
+            plain = re.sub(r"[^a-z0-9]+", "-", thing.key.casefold()).strip("-") or otherwise
+            key, number = plain, 1
+            while key in found:
+                number += 1
+                key = f"{plain}-{number}"
+            found[key] = replace(thing, key=key)
+    return [*found.values()]

@@ -18,13 +18,13 @@ from ..published import (
     AVERAGE,
     COST_REMARK,
     DEVIATION_REMARK,
+    ERRATA,
     canonical_dataset,
     canonical_method,
-    errata,
     published_cost,
 )
 from .statistics import Difference, average, counted, difference, in_order, in_shots, leads, on_sets
-from .table import NOTHING, Column, Table, Value, duration, own_keys, plain, table_of
+from .table import NOTHING, Column, Table, Value, duration, plain, table_of, with_own_keys
 
 READING = (
     "Accuracies and spreads are in percent, differences in points.",
@@ -100,9 +100,7 @@ def make_tables(scores: DataFrame, ablations: Callable[[DataFrame, str], Iterabl
             tables.append(by_shots(name, f"Accuracy on {name}{where}", part, _counts(part), dataset=name))
         tables += [*ablations(ours, where)]
         tables.append(_cost_table(main, ours[(ours.name == TRAINING_FREE) & (ours.group != "main")], where))
-    filled = [table for table in tables if table is not None]
-    keys = own_keys((table.key for table in filled), "table")
-    return [replace(table, key=key) for table, key in zip(filled, keys, strict=True)]
+    return with_own_keys(tables, "table")
 
 
 def reading(tables: Sequence[Table]) -> list[str]:
@@ -233,9 +231,9 @@ def doubts(found: DataFrame, dataset: str) -> list[str]:
     shown = {(canonical_method(score.name), score.shots) for score in known.itertuples()}
     place = AVERAGE if dataset == AVERAGE else canonical_dataset(dataset)
     return [
-        f"Published {score.method}, {in_shots(score.shots)}: {score.what}."
-        for score in errata()
-        if score.dataset == place and (score.method, score.shots) in shown
+        f"Published {one['method']}, {in_shots(one['shots'])}: {one['what']}."
+        for one in ERRATA
+        if one["dataset"] == place and (one["method"], one["shots"]) in shown
     ]
 
 
