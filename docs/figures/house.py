@@ -61,7 +61,7 @@ WAYS = {
         ("project", "app.project:Project.add"),
         ("newest wins", "deploy.latest_worker:LatestWorker.want"),
         ("one scan", "app.folder:read_listing"),
-        ("embed, fit", "app.learner:Learner._learn_steps"),
+        ("embed, fit", "app.learner:Learner._learn"),
         ("snapshot", "app.learner:Learner._publish"),
         ("to the tab", "app.page:Tab._send"),
     ],
