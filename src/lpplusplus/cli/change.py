@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -13,9 +13,6 @@ from .console import bar, say, show_json, tell_skipped
 from .options import AllowNetwork, Errors, ModelFile, NewModel, OnError, OtherSpec, Seed, Shots, Store, open_model
 from .outputs import check_model
 from .train import checked, summary, tell
-
-if TYPE_CHECKING:
-    pass
 
 ChangedFile = Annotated[Path | None, Option("--output", "-o", help="New file.", show_default="the old one is replaced")]
 

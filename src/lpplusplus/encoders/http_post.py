@@ -161,6 +161,8 @@ class Post:
                         break
         except httpx.TransportError as error:
             raise self._no_answer(error) from error
+        if time.monotonic() >= deadline:  # A body that ends with the connection has no other mark of being cut.
+            raise _PassingError(f"{self.url} answers too late")
         if not response.is_success:
             raise self._refusal(response, _readable(content)[:500])
         if len(content) > limit:

@@ -180,6 +180,14 @@ def test_a_server_that_does_not_read_is_cut_off(service):
             encoder.encode_texts(["x" * (7 << 20)])
 
 
+def test_half_an_answer_that_was_cut_off_is_called_late(service):
+    encoder = HttpEncoder(service.address)
+    with raw_server(HANGS["drips the body"]) as address:
+        encoder._post = http_post.Post(f"http://{address}", timeout=10, total=0.5)
+        with pytest.raises(EncoderError, match=r"has not answered in full after 0\.5 s"):
+            encoder.encode_texts(["a"])
+
+
 def test_many_requests_on_one_connection(service, monkeypatch):
     monkeypatch.setattr(service.RequestHandlerClass, "protocol_version", "HTTP/1.1")
     encoder = HttpEncoder(service.address, batch_size=1)
