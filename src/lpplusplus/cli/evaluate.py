@@ -35,10 +35,10 @@ def evaluate(
     lpp evaluate birds.lpp test/ --plots plots/
     """
     check_report(report)
-    if plots is not None and plots.exists() and not plots.is_dir():
-        raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
     pictures = [] if plots is None else [plots / "confusion.png", plots / "reliability.png"]
     if plots is not None:
+        if plots.exists() and not plots.is_dir():
+            raise typer.BadParameter(f"{plots} is a file: name a folder.", param_hint="--plots")
         check_writable(plots, "--plots")
     for picture in pictures:
         check_replaced(picture, "--plots", "a plot")
@@ -51,20 +51,18 @@ def evaluate(
         from ..images.words import seen_before
 
         warn(seen_before(result.trained_on, result.images))
-    files = []
     if plots is not None:
         from ..images.evaluation import draw_confusion, draw_reliability
 
         plots.mkdir(parents=True, exist_ok=True)
-        files = [
-            draw(result, picture) for draw, picture in zip((draw_confusion, draw_reliability), pictures, strict=True)
-        ]
+        draw_confusion(result, pictures[0])
+        draw_reliability(result, pictures[1])
     make_report(clf, report, found)
-    where = {"plots": [str(file) for file in files], "report": report and str(report)}
+    where = {"plots": [str(picture) for picture in pictures], "report": report and str(report)}
     show_json({**result.as_dict(), "skipped": skipped, **where})
     tell(result)
-    for file in files:
-        say("written: [bold]{}[/]", file)
+    for picture in pictures:
+        say("written: [bold]{}[/]", picture)
     tell_report(report)
 
 

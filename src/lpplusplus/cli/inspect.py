@@ -111,13 +111,15 @@ def encoders(
     lpp encoders --json
     lpp encoders pull clip
     """
+    from ..encoders import known_encoders, open_encoder
+
     if action is not None:
         if action != "pull" or name is None:
             raise typer.BadParameter("write `lpp encoders`, or `lpp encoders pull NAME`.", param_hint="encoders")
-        _pull(name)
+        opened = open_encoder(name)
+        show_json({"encoder": opened.spec, "fingerprint": opened.fingerprint, "dim": opened.dim})
+        say("{} is on this machine and needs no network from now on. Its exact name: {}", name, opened.spec)
         return
-    from ..encoders import known_encoders
-
     rows = [(row, row.here() if row.usable else None) for row in known_encoders()]
     told = ("scheme", "about", "needs", "usable", "size")
     show_json([{key: getattr(row, key) for key in told} | {"here": here} for row, here in rows])
@@ -128,14 +130,6 @@ def encoders(
         ((row.scheme, row.about, size(row.size), f"lpplusplus[{row.needs}]", usable[here]) for row, here in rows),
         right=("size",),
     )
-
-
-def _pull(name: str) -> None:
-    from ..encoders import open_encoder
-
-    opened = open_encoder(name)
-    show_json({"encoder": opened.spec, "fingerprint": opened.fingerprint, "dim": opened.dim})
-    say("{} is on this machine and needs no network from now on. Its exact name: {}", name, opened.spec)
 
 
 def size(count: int | None) -> str:

@@ -152,7 +152,10 @@ def train(
         }
     )
     tell(clf, insight, output, to_tell)
-    _tell_unlabelled(unlabelled, clf)
+    if unlabelled is not None:
+        used = clf.classifier_.n_unlabelled_
+        gained = f"{used} of them look like these classes, and held-out images gained by them"
+        say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
     tell_report(report)
 
 
@@ -165,14 +168,6 @@ def _write(clf: ImageClassifier, output: Path, support: bool, report: Path | Non
     except BaseException:
         remark(f"{output} is written, without its report: lpp check {output} --report {report} makes one.")
         raise
-
-
-def _tell_unlabelled(given: Path | None, clf: ImageClassifier) -> None:
-    if given is None:
-        return
-    used = clf.classifier_.n_unlabelled_
-    gained = f"{used} of them look like these classes, and held-out images gained by them"
-    say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
 
 
 def _tell_bare(output: Path) -> None:
