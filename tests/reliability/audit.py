@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +28,7 @@ import httpx2
 
 from commands import LPP, environment, lpp
 from embedding_service import embedding_service
+from helpers import until
 from hub_server import hub
 from lpplusplus.encoders.named_models import FOLDERS
 from reliability.io_errors import PLAN
@@ -186,20 +186,12 @@ def web(folder):
         server.server_close()
 
 
-def until(condition):
-    """Wait for something that takes seconds."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def use(name, service, root, now):
     """What a person does with a service."""
     photos = sorted((root / "photos").glob("*/*.jpg"))
     address, _, token = service.address.partition("/?token=")
     files = [("images", (photo.name, photo.read_bytes())) for photo in photos[:2]]
-    with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
+    with httpx2.Client(base_url=address, trust_env=False, timeout=600) as client:
         if name == "serve":
             client.post("/predict", files=files).raise_for_status()
         elif name == "app":

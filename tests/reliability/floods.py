@@ -168,7 +168,7 @@ def main(arguments=None):
 
             def answer():
                 files = [("images", (photo.name, photo.read_bytes()))]
-                return httpx2.post(f"{service.address}/predict", files=files, timeout=60).raise_for_status().json()
+                return httpx2.post(f"{service.address}/predict", files=files, timeout=600).raise_for_status().json()
 
             first = answer()
             for name in options.only:

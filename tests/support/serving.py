@@ -20,7 +20,7 @@ class Served:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        _, complaints = self.process.communicate(timeout=60)
+        _, complaints = self.process.communicate(timeout=600)
         return complaints
 
 

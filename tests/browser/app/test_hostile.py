@@ -28,7 +28,7 @@ class Page:
         parts = urlsplit(address)
         self.address, self.port = f"http://{parts.netloc}", parts.port
         self.client = httpx2.Client(
-            base_url=self.address, trust_env=False, headers={"Origin": self.address}, timeout=60
+            base_url=self.address, trust_env=False, headers={"Origin": self.address}, timeout=600
         )
         assert self.client.get(address).status_code == 200
         ((name, value),) = self.client.cookies.items()
@@ -36,7 +36,7 @@ class Page:
 
     def raw(self, path):
         """Status and body for a path as it is: clients of today mend paths before they ask."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=300) as connection:
             lines = [
                 f"GET {path} HTTP/1.1",
                 f"Host: 127.0.0.1:{self.port}",

@@ -48,7 +48,7 @@ class Site:
         self.inside, self.port, self.address = inside, port, f"http://127.0.0.1:{port}"
 
     def client(self, **options):
-        return httpx2.Client(base_url=self.address, trust_env=False, **options)
+        return httpx2.Client(base_url=self.address, trust_env=False, timeout=300, **options)
 
     @contextlib.contextmanager
     def known(self):
@@ -59,7 +59,7 @@ class Site:
 
     def say(self, *lines):
         """Send these lines as they are; the status."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=300) as connection:
             connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
             return int(connection.makefile("rb").readline().split()[1])
 
@@ -199,9 +199,9 @@ def test_what_another_page_embeds(here):
 
 
 def refused(here, name="127.0.0.1", **options):
-    connection = socket.create_connection(("127.0.0.1", here.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", here.port), timeout=300)
     with connection, pytest.raises(InvalidStatus) as caught:
-        connect(f"ws://{name}:{here.port}/ws", sock=connection, **options)
+        connect(f"ws://{name}:{here.port}/ws", sock=connection, open_timeout=300, **options)
     assert here.inside.reached == []
     return caught.value.response.status_code
 

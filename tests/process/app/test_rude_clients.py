@@ -31,7 +31,7 @@ def service(tmp_path):
 def known(service):
     """A client with the cookie."""
     origin = f"http://127.0.0.1:{service.port}"
-    with httpx2.Client(base_url=origin, trust_env=False, headers={"Origin": origin}, timeout=60) as client:
+    with httpx2.Client(base_url=origin, trust_env=False, headers={"Origin": origin}, timeout=600) as client:
         assert client.get(service.address).status_code == 200
         yield client
 
@@ -58,7 +58,7 @@ def test_a_client_that_leaves_during_an_upload_is_no_traceback(service):
     ]  # fmt: skip
     part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
     for path in ("/upload/robin", "/try"):
-        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=300) as connection:
             connection.sendall("\r\n".join(head).format(path).encode() + part + encoded(toy_image(), "PNG"))
     time.sleep(0.5)
     with known(service) as client:
@@ -83,7 +83,7 @@ def test_tabs_that_are_torn_off_are_no_traceback(service):
     origin = f"http://127.0.0.1:{service.port}"
     with known(service) as client:
         ((name, value),) = client.cookies.items()
-        options = {"origin": origin, "additional_headers": {"Cookie": f"{name}={value}"}}
+        options = {"origin": origin, "open_timeout": 300, "additional_headers": {"Cookie": f"{name}={value}"}}
         for turn in range(12):
             with (
                 suppress(ConnectionError, ConnectionClosed),

@@ -194,7 +194,7 @@ def test_a_second_process_is_told_to_wait(root, finished, tmp_path):
         assert first.poll() is None, first.communicate()
         time.sleep(0.01)
     told = lpp(root, tmp_path)
-    assert "is being written by another process" in told.communicate(timeout=200)[1]
+    assert "is being written by another process" in told.communicate(timeout=600)[1]
     assert told.returncode == 1
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()

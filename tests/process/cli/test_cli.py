@@ -655,7 +655,7 @@ def test_interrupted_while_importing(photos, tmp_path):
     for package in ("lazy_loader", "typer", "onnxruntime"):
         (tmp_path / f"{package}.py").write_text(STUBBORN)
         done = subprocess.run(
-            [*LPP, "train", photos, "-o", tmp_path / "x.lpp"], capture_output=True, text=True, check=False, timeout=120,
+            [*LPP, "train", photos, "-o", tmp_path / "x.lpp"], capture_output=True, text=True, check=False, timeout=600,
             env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])), preexec_fn=hears_ctrl_c,
         )  # fmt: skip
         (tmp_path / f"{package}.py").unlink()

@@ -61,7 +61,7 @@ class Driver:
         )
         self.said = None
 
-    def until(self, happened, seconds=120):
+    def until(self, happened, seconds=600):
         """Wait for something, while the driver runs."""
         end = time.time() + seconds
         while not happened():
@@ -71,7 +71,7 @@ class Driver:
 
     def answer(self):
         """Its JSON, when it has ended."""
-        out, err = self.process.communicate(timeout=200)
+        out, err = self.process.communicate(timeout=600)
         assert self.process.returncode == 0, err + out
         assert "Traceback" not in err
         return json.loads(out)
@@ -291,13 +291,13 @@ def test_from_a_bucket_to_a_bucket_and_no_secret_is_left_anywhere(photos, bucket
     places = [f"s3://lpp/{name}{bucket}" for name in ("photos", "features")]
     with nodes(2) as cluster:
         driver = Driver(cluster, "embed", places[0], "-o", places[1], "-e", "drawings")
-        out, err = driver.process.communicate(timeout=200)
+        out, err = driver.process.communicate(timeout=600)
         assert driver.process.returncode == 0, err
         trained = Driver(cluster, "train", places[1], "-o", tmp_path / "model.lpp")
-        more = trained.process.communicate(timeout=200)
+        more = trained.process.communicate(timeout=600)
         assert trained.process.returncode == 0, more
         lost = Driver(cluster, "train", places[1].replace("features", "nothing"), "-o", tmp_path / "model.lpp")
-        more += lost.process.communicate(timeout=200)
+        more += lost.process.communicate(timeout=600)
         assert "s3://lpp/nothing" in more[3]
         logs = [path.read_bytes() for path in Path(os.environ["RAY_TMPDIR"]).rglob("*") if path.is_file()]
         assert len(logs) > 5

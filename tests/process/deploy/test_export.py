@@ -364,9 +364,9 @@ def page(trained, tmp_path_factory):
 def test_the_page_in_a_browser(page, trained, photos, kind):
     """The same photo, the same answer. A browser decodes JPEG, and lays on white, with a rounding of its own."""
     clf, folder = trained
-    page.locator("#said", has_text="Ready").or_(page.locator("li").first).wait_for(timeout=60_000)
+    page.locator("#said", has_text="Ready").or_(page.locator("li").first).wait_for(timeout=300_000)
     page.set_input_files("input", folder / kind)
-    page.locator("#said", has_text=f"{kind}, ").wait_for(timeout=60_000)
+    page.locator("#said", has_text=f"{kind}, ").wait_for(timeout=300_000)
     lines = page.locator("li").all()
     told = {line.get_attribute("data-name"): float(line.get_attribute("data-probability")) for line in lines}
     (row,) = clf.predict_proba([str(folder / kind)])

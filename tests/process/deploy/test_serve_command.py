@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -24,6 +25,8 @@ from serving import served
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 TOKEN = "correct-horse-battery"
+get = partial(httpx2.get, timeout=600)
+"""On a busy machine any answer may take long."""
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +49,16 @@ def files(photos):
 
 def test_it_answers_and_finishes_what_is_under_way_when_stopped(model, photos):
     with served("serve", model) as service:
-        first = httpx2.post(f"{service.address}/predict", files=files(photos[:1]), timeout=30).json()
+        first = httpx2.post(f"{service.address}/predict", files=files(photos[:1]), timeout=600).json()
         assert first["predictions"][0]["top"][0]["label"] == photos[0].parent.name
         answers = []
 
         def ask():
-            answers.append(httpx2.post(f"{service.address}/predict", files=files(photos[:60]), timeout=60))
+            answers.append(httpx2.post(f"{service.address}/predict", files=files(photos[:60]), timeout=600))
 
         asking = threading.Thread(target=ask)
         asking.start()
-        while "lpp_queue_images 0.0" in httpx2.get(f"{service.address}/metrics").text and not answers:
+        while "lpp_queue_images 0.0" in get(f"{service.address}/metrics").text and not answers:
             time.sleep(0.002)
         complaints = service.stop()
         asking.join()
@@ -68,12 +71,12 @@ def test_it_answers_and_finishes_what_is_under_way_when_stopped(model, photos):
 def test_slow_senders_are_given_up_and_ctrl_c_stops_it(model):
     with served("serve", model, "--timeout", "0.5", "--host", "0.0.0.0") as service:
         port = int(service.address.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as slow:
             slow.sendall(
                 b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
             )
             assert b"408 Request Timeout" in slow.recv(1000)
-        assert httpx2.get(f"http://127.0.0.1:{port}/health").json()["status"] == "ok"
+        assert get(f"http://127.0.0.1:{port}/health").json()["status"] == "ok"
         complaints = service.stop(signal.SIGINT)
         assert "everybody who can reach" in complaints
         assert "Traceback" not in complaints
@@ -83,7 +86,7 @@ def test_slow_senders_are_given_up_and_ctrl_c_stops_it(model):
 @contextlib.contextmanager
 def connection(address, *sent):
     host, port = address.partition("//")[2].partition("/")[0].split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as made:
+    with socket.create_connection((host, int(port)), timeout=300) as made:
         for part in sent:
             made.sendall(part)
         yield made
@@ -103,27 +106,25 @@ def test_headers_are_limited_before_anything_reads_them(model, tmp_path, command
         with connection(service.address) as made, contextlib.suppress(ConnectionError):
             made.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + line)
             assert made.recv(100).split()[1] == b"400"
-        assert httpx2.get(f"{service.address.partition('/?')[0]}/health").status_code < 500
+        assert get(f"{service.address.partition('/?')[0]}/health").status_code < 500
         assert "Traceback" not in service.stop()
 
 
 def test_others_are_answered_between_the_small_chunks_of_a_client(model):
     """Each chunk takes time to parse, however small, and one read of the socket has 40 000 of one byte."""
     head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked"
-    with served("serve", model) as service:
+    with served("serve", model, "--timeout", "600") as service:
         body = b'{"embeddings": [' + b" " * 200_000 + b"[1]]}"
-        began, sent = time.monotonic(), [head, b"\r\n\r\n", *(b"1\r\n%c\r\n" % byte for byte in body), b"0\r\n\r\n"]
+        sent = [head, b"\r\n\r\n", *(b"1\r\n%c\r\n" % byte for byte in body), b"0\r\n\r\n"]
         with connection(service.address) as made:
             flood = threading.Thread(target=made.sendall, args=[b"".join(sent)])
             flood.start()
-            longest = 0.0
+            answered = 0
             while not select.select([made], [], [], 0)[0]:
-                asked = time.monotonic()
-                httpx2.get(f"{service.address}/health")
-                longest = max(longest, time.monotonic() - asked)
+                answered += get(f"{service.address}/health").status_code == 200
             flood.join()
             assert b"bad_embeddings" in made.recv(1000)  # All was read, in its order.
-        assert longest < (time.monotonic() - began) / 3
+        assert answered > 4  # Two or three where one read of the socket was parsed to its end.
         assert "Traceback" not in service.stop()
 
 
@@ -136,7 +137,7 @@ def test_a_client_that_leaves_is_no_mistake_of_the_service(model):
             with connection(service.address, head + body):
                 time.sleep(0.05)  # Whether it has read all by then or not makes no difference.
         while 'lpp_requests_total{path="/predict",status="499"} 2.0' not in (
-            numbers := httpx2.get(f"{service.address}/metrics").text
+            numbers := get(f"{service.address}/metrics").text
         ):
             assert 'status="500"' not in numbers
             time.sleep(0.01)
@@ -150,13 +151,13 @@ def test_a_named_pipe_in_place_of_a_classifier_is_not_waited_for(model, photos, 
     with served("serve", path) as service:
         path.unlink()
         os.mkfifo(path)
-        health = until(lambda: (now := httpx2.get(f"{service.address}/health").json())["status"] != "ok" and now)
+        health = until(lambda: (now := get(f"{service.address}/health").json())["status"] != "ok" and now)
         assert "shapes.lpp is a pipe or a device" in health["models"]["shapes"]["problem"]
-        assert httpx2.post(f"{service.address}/predict", files=files(photos[:1])).status_code == 200
+        assert httpx2.post(f"{service.address}/predict", files=files(photos[:1]), timeout=600).status_code == 200
         service.stop()
         assert service.process.returncode == 0
     for command in (["predict", path, photos[0]], ["serve", path], ["inspect", path]):
-        done = subprocess.run([*LPP, *map(str, command)], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*LPP, *map(str, command)], capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 1
         assert "is a pipe or a device, not a classifier" in done.stderr
 
@@ -189,4 +190,4 @@ def test_schemathesis_finds_nothing(model, tmp_path):
             cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-        assert httpx2.get(f"{service.address}/health").json()["status"] == "ok"
+        assert get(f"{service.address}/health").json()["status"] == "ok"

@@ -39,7 +39,7 @@ def lpp(home, *arguments, endpoint="http://127.0.0.1:9", status=0, weights=WEIGH
     environment |= {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
     program = PROGRAM.format(source=f"{HUB_ID}@{COMMIT}", weights=weights)
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
 

@@ -34,7 +34,7 @@ def service(monkeypatch):
 
 @pytest.fixture
 def encoder(service):
-    opened = HttpEncoder(f"{service.address}?model=clip", first_wait=0.01, timeout=5)
+    opened = HttpEncoder(f"{service.address}?model=clip", first_wait=0.01, timeout=300)
     service.requests.clear()
     return opened
 

@@ -142,7 +142,7 @@ def opened(spec, *arguments, **environment):
     environment = os.environ | {"PYTHONPATH": str(Path(lpplusplus.__file__).parents[1])} | environment
     environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_XET": "1"}
     command = [sys.executable, "-c", OPEN, spec, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 

@@ -62,7 +62,7 @@ sys.exit(os.waitstatus_to_exitcode(done[1]))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_while_a_thread_fits_can_fit_with_all_its_threads():
     code = f"import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n{FORK}"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -86,7 +86,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_the_thread_that_forks_keeps_its_own_limit_in_the_child():
-    result = subprocess.run([sys.executable, "-c", HOLDER], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", HOLDER], capture_output=True, text=True, timeout=600)
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -97,7 +97,7 @@ def test_threads_of_fit_many_decompose_at_once(shape, monkeypatch):
     original = primal.leading_eigenpairs
 
     def meet(*task):
-        both.wait(timeout=10)  # Raises unless both threads are here.
+        both.wait(timeout=300)  # Raises unless both threads are here.
         return original(*task)
 
     for form in (primal, span):

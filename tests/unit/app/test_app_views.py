@@ -1,12 +1,12 @@
 """What the page shows at every stage, and that names are text wherever they come from."""
 
 import re
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from helpers import until
 from lpplusplus.app import jobs
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
@@ -85,11 +85,7 @@ def test_an_encoder_that_cannot_be_fetched_is_a_problem_and_the_old_one_stays(st
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     jobs.switch(state, "clip")
     job = "encoder clip"
-    for _ in range(3000):
-        if state.jobs[job].over:
-            break
-        time.sleep(0.05)
-    assert state.jobs[job].over
+    until(lambda: state.jobs[job].over)
     assert "could not be downloaded" in state.jobs[job].problem
     assert state.project.settings["encoder"] == "embedded"
     assert state.jobs[job].total > 500
@@ -101,10 +97,7 @@ def test_a_fetch_can_be_cancelled(state, monkeypatch, tmp_path):
     jobs.switch(state, "clip-large")
     assert state.busy("encoder clip-large")
     state.cancel("encoder clip-large")
-    for _ in range(600):
-        if not state.busy("encoder clip-large"):
-            break
-        time.sleep(0.05)
+    until(lambda: not state.busy("encoder clip-large"))
     assert state.jobs["encoder clip-large"].over
     assert state.jobs["encoder clip-large"].problem is None
     assert state.project.settings["encoder"] == "embedded"

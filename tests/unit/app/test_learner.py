@@ -1,12 +1,12 @@
 """The thread behind the page, with the real encoder: it follows the folder, measures and suggests; the newest wins."""
 
-import time
 from threading import Event
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from helpers import until
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
 from lpplusplus.app.snapshot import answer
@@ -124,10 +124,7 @@ def test_changes_on_disk_are_noticed_without_being_told(project):
     with Learner(project) as learner:
         settled(learner)
         picture("red", 9).save(project.root / "red square" / "by hand.png")
-        ends = time.monotonic() + PATIENCE
-        while learner.snapshot.learned != 13 and time.monotonic() < ends:
-            time.sleep(0.05)
-        assert learner.snapshot.learned == 13
+        until(lambda: learner.snapshot.learned == 13)
 
 
 def test_the_newest_state_wins(project):
@@ -194,8 +191,7 @@ def test_a_class_without_photos_is_known_by_its_name(project):
 def test_cancel_stops_and_a_change_goes_on(project):
     fill(project.root, per_class=40, unsorted=0)
     with Learner(project) as learner:
-        while learner.snapshot.phase != "embedding":
-            time.sleep(0.01)
+        until(lambda: learner.snapshot.phase == "embedding")
         learner.cancel()
         assert learner.wait(PATIENCE)
         assert learner.snapshot.phase == "idle"

@@ -1,10 +1,9 @@
 """The map on the page: PCA at once, UMAP in a process of its own, with progress; the same each time."""
 
-import time
-
 import numpy as np
 import pytest
 
+from helpers import until
 from lpplusplus.app import jobs
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
@@ -13,7 +12,6 @@ from lpplusplus.app.views import render
 from lpplusplus.images.projection import has_umap, umap
 from toy_images import make_folder, toy_image
 
-PATIENCE = 300
 pytestmark = pytest.mark.skipif(not has_umap(), reason="umap-learn is not installed: pip install umap-learn")
 
 
@@ -28,13 +26,6 @@ def state(tmp_path_factory):
 
 def shown(state):
     return render("understand", state, state.learner.snapshot, ViewState("understand"))
-
-
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_cancelled_it_stays_as_it_was(state):

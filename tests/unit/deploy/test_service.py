@@ -41,7 +41,7 @@ class Stubborn(ToyEncoder):
 
     def encode_prepared(self, batch):
         self.asked.set()
-        self.allowed.wait(20)
+        self.allowed.wait(300)
         if self.error is not None:
             raise self.error
         return super().encode_prepared(batch)
@@ -262,7 +262,7 @@ def test_requests_share_batches(saved, encoder):
         encoder.asked.clear()
         encoder.allowed.clear()
         waiting = [pool.submit(client.post, "/predict", files=form(FILES[0]))]
-        assert encoder.asked.wait(20)
+        assert encoder.asked.wait(300)
         waiting += [pool.submit(client.post, "/predict", files=form(content)) for content in FILES[1:]]
         until(lambda: len(client.app.state.batcher._ready) >= 5)
         encoder.batches.clear()

@@ -98,7 +98,7 @@ def test_no_worker_is_without_work(tmp_path):
 
         def encode_prepared(self, batch):
             if not hasattr(seen, "this"):
-                seen.this = gate.wait(timeout=30)
+                seen.this = gate.wait(timeout=300)
             return super().encode_prepared(batch)
 
     images = from_folder(make_folder(tmp_path / "photos", {"a": 128, "b": 128}))

@@ -279,7 +279,7 @@ def run(code, **environment):
     """In a process of its own, since the hub's client reads its settings when imported."""
     path = os.pathsep.join([str(Path(lpplusplus.__file__).parents[1]), *sys.path])
     environment = os.environ | {"PYTHONPATH": path} | environment
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
