@@ -100,3 +100,60 @@ def gradient_descent(F, y, T, gamma, updates):
         W, alpha = W - gradient_w / gamma, alpha - gradient_alpha / gamma
         iterates.append((W, alpha))
     return iterates
+
+
+def default_at_one_shot(F, y, T):
+    """The default with one image per class: weights, alpha, and the mean loss of the images at each time point.
+
+    The flow, in coordinates divided by the square root of their root mean square. A pseudo-image of each class, made
+    from its name, counts as a tenth of an image.
+    """
+    K = len(T)
+    F, T = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (F, T))
+    M = np.stack([F[y == k].mean(axis=0) for k in range(K)])
+    apart = T - T.mean(axis=0)
+    slope = max(0.0, ((M - M.mean(axis=0)) * apart).sum() / (apart**2).sum())
+    P = M.mean(axis=0) + slope * apart
+    G, labels = np.concatenate([F, P / np.linalg.norm(P, axis=1, keepdims=True)]), np.concatenate([y, np.arange(K)])
+    w = np.concatenate([np.ones(len(F)), np.full(K, 0.1)])
+    squares = (F**2).mean(axis=0)
+    b = np.maximum(np.sqrt(squares / squares.mean()), 0.01)
+    Y, cosines = one_hot(labels, K), G @ T.T
+    alpha = 250 * ((w[:, None] * Y * cosines).sum(axis=0) / (w @ Y)).mean()
+    alphas = np.linspace(0, alpha, 200_001)
+    low, high = 0, len(alphas) - 1  # The weighted loss of names alone is convex in alpha.
+    while low < high:
+        middle = (low + high) // 2
+        expected = (softmax(alphas[middle] * cosines) * cosines).sum(axis=1) - (Y * cosines).sum(axis=1)
+        low, high = (low, middle) if w @ expected > 1e-12 else (middle + 1, high)
+    alpha = np.full(K, alphas[low]) * np.sqrt((w @ (G**2 / b)).sum() / (w @ G**2).sum())
+    A, names = G / np.sqrt(b), T * np.sqrt(b)
+    W = (w[:, None] * Y).T @ A
+    values, V = np.linalg.eigh((w[:, None] * A).T @ A / w.sum())
+    energy = w @ cosines**2 / w.sum()
+    unit_w, unit_alpha = 4 / values[-1], 1 / (40 * energy.max())
+    stop, now, losses = 3000 / 11, 0.0, []
+    for end in [0.0, *(stop * 2.0**-j for j in range(5, -1, -1))]:
+        while now < end:
+            p, before, target = softmax(logits(A, names, W, alpha)), mean_loss(A, labels, names, W, alpha, w), end
+            R = w[:, None] * (p - Y) / w.sum()
+            kappa = (1.5 if now < stop else 6.0) * (w @ (p * (1 - p)) / w.sum())
+            while True:
+                h = target - now
+                step = h * unit_w * (R.T @ A @ V) / (1 + h * unit_w * kappa[:, None] * values) @ V.T
+                along = (R * cosines).sum(axis=0)
+                moved = W - step, alpha - h * unit_alpha * along / (1 + h * unit_alpha * kappa * energy)
+                if mean_loss(A, labels, names, *moved, w) <= before:
+                    break
+                target = now + h / 2
+            (W, alpha), now = moved, target
+        losses.append(mean_loss(A[: len(F)], y, names, W, alpha, np.ones(len(F))))
+        if losses[-1] < 1 / 12:
+            break
+    return W / np.sqrt(b) + alpha[:, None] * T, alpha, np.array(losses)
+
+
+def mean_loss(F, y, T, W, alpha, w):
+    """The weighted mean of -ln p of the right class."""
+    p = softmax(logits(F, T, W, alpha))
+    return -w @ np.log(p[np.arange(len(y)), y]) / w.sum()

@@ -26,7 +26,7 @@ PATIENCE = 3
 """A run ends when its held-out loss has been clearly worse than its lowest for this many iterates in a row."""
 FEW_IMAGES = 30
 """With fewer held-out images a standard error says too little to end a run."""
-ENOUGH_IMAGES = 2000
+ENOUGH_IMAGES = 500
 """With this many held-out images the choice is certain: no more are scored, and no further fold is run."""
 SHORT_PATIENCE = 2
 """With enough images, a run ends when its loss has not been clearly better than its lowest for this many iterates."""

@@ -42,7 +42,7 @@ class LPPlusPlus(Uncertainty):
         Which iterate to keep. "validation": the one with the best validation accuracy. "validation-loss": the one with
         the lowest log-loss on validation images, at its best temperature. "cross-validation": the same with folds of
         the support. Both scale the logits by that temperature, so that probabilities are calibrated. "support-loss":
-        the first with a mean loss below 1/32 on the support. "last": the last. "auto" means "validation-loss" with a
+        the first with a mean loss below 1/12 on the support. "last": the last. "auto" means "validation-loss" with a
         validation set; without one "cross-validation", or "support-loss" if most classes have a single example. In the
         recipes "paper" and "released" it means "validation" with a validation set and "last" without.
     normalize : bool
@@ -68,16 +68,20 @@ class LPPlusPlus(Uncertainty):
         Budget, counting steps on both blocks; 0 is the training-free classifier. Default 300. For "flow" it is the time
         to reach, not a number of steps; its default is 300 per shot of the smallest class, or 120 000 if held-out loss
         decides when to stop.
-    metric : {"within", "none"}, optional
-        "within", the default: run the descent in coordinates in which images of one class vary equally in all
-        directions, as in linear discriminant analysis. It is off if no class has two images. The recipes "paper" and
+    metric : {"auto", "within", "none"}, optional
+        "within": run the descent in coordinates in which images of one class vary equally in all directions, as in
+        linear discriminant analysis. It is off if no class has two images. "auto", the default, is the same; but if
+        most classes have a single image, gradients are divided by the root mean square of each coordinate instead, as
+        Adam does, and a pseudo-image of each class, made from its name, counts as a tenth of an image. This depends on
+        the encoder's own coordinates: with turned embeddings the classifier is another one. The recipes "paper" and
         "released" have "none".
     alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
         Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
         "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood
         with names alone. So names that mean nothing do no harm. A name is not used if four or more images of its class
-        contradict it. With four or more images per class and the metric, α is multiplied by the part of their squared
-        length that the images keep under the metric.
+        contradict it. With the metric, and n images in the smallest class, α is multiplied by q^(1 - 2/n), where q is
+        the part of their squared length that the images keep under the metric; where most classes have a single image,
+        by its root.
     w_init : {"class-sums", "random"}, optional
         Start of the prototypes.
     intercept : bool, optional
@@ -85,7 +89,7 @@ class LPPlusPlus(Uncertainty):
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
-        Folds of the cross-validation. Default 4; with 8 000 images and 8 per class or more, 2.
+        Folds of the cross-validation. Default 2; 4 if the smallest class has two or three images.
 
     Attributes
     ----------
@@ -147,7 +151,7 @@ class LPPlusPlus(Uncertainty):
     random_state: Annotated[Any, SEED] = 0
     solver: Annotated[Any, choice(tuple(SOLVERS)), having("run"), _FROM_RECIPE] = None
     updates: Updates = None
-    metric: Annotated[str | None, choice(("within", "none")), _FROM_RECIPE] = None
+    metric: Annotated[str | None, choice(("auto", "within", "none")), _FROM_RECIPE] = None
     alpha_init: Annotated[
         str | float | None, choice(("trusted", "shared", "per-class", "random")), number(), _FROM_RECIPE
     ] = None

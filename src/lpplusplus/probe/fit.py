@@ -1,6 +1,7 @@
 """From a checked task and a recipe to a fitted classifier: where start, solver and selection meet."""
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,13 +12,13 @@ from .._core import backend
 from .._core.backend import Array
 from .._core.folds import assign_folds, can_be_held_out, splits
 from .._core.history import History
-from .._core.rows import Rows, unit_rows
+from .._core.rows import Rows, sum_by_class, times, unit_rows
 from .._core.task import Task
 from .._core.threads import ALONE, WORTH_A_THREAD, Team, give_back_memory, team
 from . import initialization
 from .cross_validation import ENOUGH_IMAGES, PATIENCE, HeldOut, Record, cross_validate, judge
 from .held_out import HeldOutAnswers, every_nth, what_is_lacking
-from .metric import Metric, within
+from .metric import AnyMetric, by_coordinates, within
 from .objective import (
     Coefficients,
     Objective,
@@ -27,6 +28,7 @@ from .objective import (
     cost_of_evaluation,
     form_on_weights,
 )
+from .objective.base import cross_entropy, own_entries
 from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
@@ -82,8 +84,8 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
 
 
 def how_many_folds(task: Task) -> int:
-    """Four; or two, if one of two folds already holds out more than enough images and leaves four in each class."""
-    return 2 if task.X.shape[0] >= 4 * ENOUGH_IMAGES and task.fewest_shots >= 8 else 4
+    """Two, if that leaves two images in each class; else four."""
+    return 2 if task.fewest_shots >= 4 else 4
 
 
 def choose_selection(task: Task, recipe: Recipe) -> str:
@@ -136,6 +138,7 @@ class _FitRun:
         self.recipe, self.solver, self.team = recipe, solver, team
         self.task = scaled(task, normalize=normalize)
         self._text = None if recipe.alpha == "none" else task.text
+        self._few = recipe.metric == "auto" and not can_be_held_out(backend.to_numpy(task.y))
         self._seed = int(rng.integers(2**32))
         self._patience = PATIENCE if solver.long_steps else None
 
@@ -177,8 +180,10 @@ class _FitRun:
 
         def hold_out(out: Any, rest: Any) -> tuple[HeldOut, Point, tuple[np.ndarray[Any, Any], ...]]:
             kept, left = out[::every], np.bincount(y[rest], minlength=task.n_classes)
+            apart = bool(left[y[out]].min() > 1)
             rest, out = (backend.like(rows, task.y) for rows in (rest, out))
-            support, metric = run._support(rest)
+            # Images that made the metric seem nearer to their class than others: all held-out ones must be others.
+            support, metric = run._support(rest, scatter=apart)
             objective, point = run._build(support)
             seen, weight = run._changed(task.X[out, :], metric), None if relative is None else relative[out]
             held = HeldOut(objective, seen, task.y[out], self._patience, weight, every, by_itself=single)
@@ -247,16 +252,31 @@ class _FitRun:
     ) -> Fitted:
         support, metric = self._support()
         objective, point = self._build(support)
-        keeper = Last(point, history, stop, enough)
+        keeper = Last(point, history, stop, enough, self._images_alone(objective, metric) if self._few else None)
         self.solver.run(objective, point, keeper)
         return self._collect(objective, keeper, history, selection, metric, self.solver, float(scale))
 
-    def _support(self, rows: Array | None = None) -> tuple[Support, Metric | None]:
+    def _images_alone(self, objective: Objective, metric: AnyMetric | None) -> Callable[[Point], float]:
+        """The mean loss of the images at a point, without that of images made from names."""
+        task = self.task
+        watch, own = objective.watch(self._changed(task.X[:, :], metric)), own_entries(task.y, task.n_classes)
+
+        def loss(point: Point) -> float:
+            z = watch.logits(point, team=self.team)
+            losses = backend.to_numpy(cross_entropy(z, own, out=z)).astype(np.float64)
+            return float(np.average(losses, weights=None if task.weights is None else backend.to_numpy(task.weights)))
+
+        return loss
+
+    def _support(self, rows: Array | None = None, *, scatter: bool = True) -> tuple[Support, AnyMetric | None]:
         """The images of `rows`, or all of them; and the change of coordinates made to them, if any."""
         task = self.task if rows is None else self.task.rows(rows)
         X, y, weights = task.X, task.y, task.weights
-        metric = None
-        if self.recipe.metric == "within":
+        metric: AnyMetric | None = None
+        if self._few:
+            metric = by_coordinates(X if weights is None else times(X, backend.namespace(X).sqrt(weights)))
+            X, y, weights = self._with_names(X[:, :], y, weights)
+        elif self.recipe.metric != "none" and scatter:
             seen, labels, often = X, y, weights
             if task.means:
                 seen, labels, often = X[: -task.means, :], y[: -task.means], None
@@ -270,7 +290,18 @@ class _FitRun:
         text = None if self._text is None else metric.text(self._text, self.team)
         return Support.weighted(self._changed(X[:, :], metric), y, task.n_classes, text, weights), metric
 
-    def _changed(self, X: Array, metric: Metric | None) -> Array:
+    def _with_names(self, X: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+        """The images, and one more of each class that has any, made from its name; nothing more without text."""
+        if self._text is None:
+            return X, y, weights
+        xp, counts = backend.namespace(X), backend.namespace(y).bincount(y, minlength=self.task.n_classes)
+        there = backend.like(np.flatnonzero(backend.to_numpy(counts)), y)
+        made = initialization.pseudo_images(sum_by_class(X, y, self.task.n_classes), counts, self._text)[there, :]
+        weights = backend.zeros(X, (X.shape[0],)) + 1 if weights is None else weights
+        light = backend.zeros(X, (made.shape[0],)) + initialization.PSEUDO_WEIGHT
+        return xp.concat([X, made]), xp.concat([y, there]), xp.concat([weights, light])
+
+    def _changed(self, X: Array, metric: AnyMetric | None) -> Array:
         return X if metric is None else metric.images(X, self.team)
 
     def _build(self, support: Support) -> tuple[Objective, Point]:
@@ -293,9 +324,9 @@ class _FitRun:
             if recipe.alpha_init == "trusted":
                 text = initialization.believable(F, support.y, text, support.roots, self.team)
             alpha = self._alpha(support, text, sums, rng)
-            enough = self.task.least_weight >= initialization.ENOUGH_TO_DOUBT
-            if recipe.alpha_init == "trusted" and metric is not None and enough:
-                alpha = metric.part_kept(F, self.team) * alpha
+            if recipe.alpha_init == "trusted" and metric is not None:
+                exponent = 0.5 if self._few else max(0.0, 1 - 2 / self.task.least_weight)
+                alpha = metric.part_kept(F, self.team) ** exponent * alpha
             if text is not support.text:
                 W = W + alpha[:, None] * (text - support.text)
         if recipe.intercept:
@@ -328,7 +359,7 @@ class _FitRun:
         keeper: Last | BestOnValidation,
         history: History,
         selection: str,
-        metric: Metric | None,
+        metric: AnyMetric | None,
         solver: Solver,
         scale: float = 1.0,
     ) -> Fitted:

@@ -24,11 +24,13 @@ TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
 ENOUGH_IMAGES = 2000
 """Images used to find the likeliest α; more would not change it."""
+PSEUDO_WEIGHT = 0.1
+"""Weight of an image made from a name, in images (`pseudo_images`)."""
 RANDOM_NAME = 0.6
 """A name is trusted if it fits the images of its class better than this part of the other names do; a random name fits
 better than half of them."""
 ENOUGH_TO_DOUBT = 4
-"""A class's name is doubted only if the class has this many images; α is reduced only if all classes have."""
+"""A class's name is doubted only if the class has this many images."""
 ENOUGH_TO_BELIEVE = 8
 """Images of a class that this test looks at; more would not change its answer."""
 
@@ -165,6 +167,24 @@ def believable(F: Array, y: Array, text: Array, roots: Array | None = None, team
     limit = RANDOM_NAME * (n_classes - 1) * counts
     doubted = (beaten[:, 0] <= limit) & (counts >= ENOUGH_TO_DOUBT)
     return xp.where(doubted[:, None], xp.mean(text, axis=0)[None, :], text) if bool(xp.any(doubted)) else text
+
+
+def pseudo_images(sums: Array, counts: Array, text: Array) -> Array:
+    """An image of each class, made from its name: m_k = μ + s (t_k - t̄), of unit length.
+
+    μ is the mean of the class means, t̄ that of the texts of classes with images, s >= 0 fits best what they have in
+    common. So m_k is among images, where texts are not (the modality gap), and names that mean nothing give μ.
+
+    >>> pseudo_images(np.eye(2), np.ones(2), np.eye(2)).round(3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    xp = backend.namespace(sums)
+    there = counts > 0
+    means = sums[there, :] / backend.cast(counts[there], sums.dtype)[:, None]
+    centre, apart = xp.mean(means, axis=0), text - xp.mean(text[there, :], axis=0)
+    along = float((apart[there, :] ** 2).sum())
+    s = float(((means - centre) * apart[there, :]).sum()) / along if along > 0 else 0.0
+    return backend.unit_rows(centre + max(0.0, s) * apart)
 
 
 def _alpha(F: Array, y: Array, text: Array, *, shared: bool) -> Array:

@@ -11,14 +11,17 @@ gets transformed images and texts. See docs/explanation/flow.md.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from .._core import backend
 from .._core.backend import Array
-from .._core.rows import Rows, is_remote, parts, sum_by_class, times
+from .._core.rows import Rows, everywhere, is_remote, parts, sum_by_class, times
 from .._core.threads import ALONE, Team, lazy
 
 RHO = 1.0
 """ρ: weight of the scatter relative to a sphere with the same mean eigenvalue."""
+LEAST = 0.01
+"""Least root mean square of a coordinate, relative to that of all."""
 ROUNDING = 16.0
 """Images of one class that differ by less than this many units of rounding, relative to their length, are copies."""
 
@@ -100,6 +103,67 @@ class Metric:
         if self.rows is None:
             return team.matmul(X, matrix)
         return X + team.matmul(team.matmul(X, self.rows.T) @ matrix, self.rows)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A `Metric` of the coordinates themselves: B = diag(b)."""
+
+    roots: Array
+    """√b, (D,)."""
+    moment: None = None
+
+    def images(self, X: Array, team: Team = ALONE) -> Array:
+        """As `Metric.images`; and so are the others."""
+        return X / self.roots
+
+    weights = images
+
+    def text(self, T: Array, team: Team = ALONE) -> Array:
+        return T * self.roots
+
+    duals = text
+
+    def steps(self, gradients: Array, team: Team = ALONE, *, often: bool = False) -> Array:
+        return gradients / (self.roots**2)[:, None]
+
+    def seen(self, X: Array, team: Team = ALONE) -> tuple[Array, None]:
+        return X / self.roots, None
+
+    def part_kept(self, X: Array | Rows, team: Team = ALONE) -> float:
+        squares, b = sum_of_squares(X), self.roots**2
+        return float((squares / b).sum()) / float(squares.sum())
+
+
+AnyMetric: TypeAlias = Metric | Coordinates
+
+
+def by_coordinates(F: Array | Rows) -> Coordinates | None:
+    """The metric of images without regard to their classes: b_d is the root mean square of coordinate d,
+    relative to that of all.
+
+    Adam divides its steps by the same numbers, for images that are all as much in doubt. It depends on the axes: the
+    same embeddings turned have another metric.
+
+    >>> import numpy as np
+    >>> by_coordinates(np.array([[3.0, 1.0], [3.0, -1.0]])).images(np.array([[3.0, 1.0]])).round(3).tolist()
+    [[2.59, 1.495]]
+    """
+    xp = backend.namespace(F)
+    squares = sum_of_squares(F)
+    mean = float(xp.mean(squares))
+    if not mean > 0:
+        return None
+    return Coordinates(xp.sqrt(xp.maximum(xp.sqrt(squares / mean), LEAST + 0 * squares)))
+
+
+def sum_of_squares(F: Array | Rows) -> Array:
+    """Σ f_d² over the images, (D,)."""
+    return sum(everywhere(F, _squares_there))
+
+
+def _squares_there(F: Array | Rows) -> Array:
+    return sum(backend.column_dots(F[rows, :], F[rows, :]) for rows in parts(F))
 
 
 def products(a: tuple[Array, Array | None], b: tuple[Array, Array | None]) -> Array:

@@ -28,13 +28,13 @@ class Recipe:
     """Learning rates to choose from on validation data, by accuracy."""
     alpha: str = "learned"
     alpha_init: str | float = "trusted"
-    metric: str = "within"
+    metric: str = "auto"
     w_init: str = "class-sums"
     intercept: bool = False
     selection: str = "auto"
     ties: str = "latest"
     folds: int | None = None
-    """None for four, or two if there are many images."""
+    """None for two, or four where the smallest class has two or three images."""
     by_loss: bool = True
     """Whether `selection="auto"` uses held-out log-loss, of validation data or in cross-validation."""
     start_competes: bool = True
@@ -43,7 +43,9 @@ class Recipe:
 
 RECIPES = {
     "default": Recipe(),
-    "paper": (_PAPER := Recipe(solver=BlockMM(LPP_UPDATES), alpha_init="shared", metric="none", by_loss=False)),
+    "paper": (
+        _PAPER := Recipe(solver=BlockMM(LPP_UPDATES), alpha_init="shared", metric="none", folds=4, by_loss=False)
+    ),
     "released": replace(_PAPER, solver=HeavyBall(LPP_UPDATES), intercept=True, start_competes=False),
 }
 

@@ -24,21 +24,26 @@ COLUMNS = ("update", "time", "loss", "validation_accuracy", *HELD_OUT_COLUMNS)
 The last four are about held-out images and have iterates of their own: time, mean loss at the best temperature,
 accuracy, and the factor of the logits (the inverse of this temperature).
 """
-SMALL_LOSS = 1 / 32
-"""Stop below this mean loss on the support: if the names already fit, more steps only make the classifier worse."""
+SMALL_LOSS = 1 / 12
+"""Stop below this mean loss of the support's images: if they already fit, more steps make the classifier worse."""
 
 
 class Last:
     """Take the last iterate: after `stop` updates, at a loss below `enough`, or when the solver ends by itself."""
 
-    def __init__(self, point: Point, history: History, stop: int | None = None, enough: float = -1.0) -> None:
+    def __init__(
+        self, point: Point, history: History, stop: int | None = None, enough: float = -1.0,
+        loss: Callable[[Point], float] | None = None,
+    ) -> None:  # fmt: skip
         self.best, self.update = point, 0
-        self._history, self._stop, self._enough = history, stop, enough
+        self._history, self._stop, self._enough, self._loss = history, stop, enough, loss
 
     def __call__(self, iterate: Iterate) -> bool:
         self._history.add(update=iterate.update, time=iterate.time, loss=iterate.loss)
         self.update = iterate.update
-        return iterate.update == self._stop or iterate.loss < self._enough
+        if self._enough < 0:
+            return iterate.update == self._stop
+        return (iterate.loss if self._loss is None else self._loss(iterate.point)) < self._enough
 
 
 class BestOnValidation:

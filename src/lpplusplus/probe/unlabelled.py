@@ -26,7 +26,7 @@ from .._core.softmax import softmax
 from .._core.task import Task
 from .._core.threads import rows_per_chunk
 from .cross_validation import ENOUGH_IMAGES
-from .fit import Fitted, how_many_folds, scaled, train
+from .fit import Fitted, scaled, train
 from .held_out import HeldOutAnswers, what_is_lacking
 from .none_of_these import evidence, familiarity, lowest_familiarity
 from .objective import Coefficients
@@ -35,6 +35,8 @@ from .selection import HELD_OUT_COLUMNS
 
 STRANGERS = 0.05
 """Unlabelled images are left out if they are less familiar than all but this part of held-out members."""
+FOLDS = 4
+"""With few examples, what unlabelled images are worth depends much on their number: most should be left."""
 CLEAR = 1.0
 """Standard errors by which the held-out loss has to fall."""
 
@@ -102,9 +104,13 @@ class _FromUnlabelled:
     def folds(self, rng: np.random.Generator) -> list[_Held]:
         """Each fold of the support in turn, until enough images have been held out."""
         y = backend.to_numpy(self.task.y)
-        folds = self.assigned = assign_folds(y, self.recipe.folds or how_many_folds(self.task), rng)
-        number, everything = len(np.unique(folds[folds >= 0])), np.bincount(y, minlength=self.task.n_classes)
-        self.further = number / (number - 1)
+        folds = self.assigned = assign_folds(y, self.recipe.folds or FOLDS, rng)
+        everything = np.bincount(y, minlength=self.task.n_classes)
+        assert self.first.held_out is not None
+        assert self.first.held_out.folds is not None
+        known = self.first.held_out.folds
+        self.further, before = (n / (n - 1) for n in (len(np.unique(part[part >= 0])) for part in (folds, known)))
+        self.time *= before / self.further  # These folds leave more images, and the best time grows with them.
         return [
             self._held(
                 self.task.rows(rest),

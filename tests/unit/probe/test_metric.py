@@ -40,7 +40,7 @@ def test_single_images_say_nothing_about_the_scatter():
     one_each = np.unique(y, return_index=True)[1]
     assert within(F[one_each], y[one_each], 6) is None
     assert within(np.repeat(F[one_each], 3, axis=0), np.repeat(y[one_each], 3), 6) is None  # Copies do not differ.
-    probe = LPPlusPlus().fit(F[one_each], y[one_each])
+    probe = LPPlusPlus(metric="within").fit(F[one_each], y[one_each])
     assert np.array_equal(probe.coef_, LPPlusPlus(metric="none").fit(F[one_each], y[one_each]).coef_)
 
 
@@ -59,6 +59,12 @@ def test_a_rotation_of_all_embeddings_changes_nothing():
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(24, 24)))[0]
     one, other = LPPlusPlus().fit(F, y, text=T), LPPlusPlus().fit(F @ Q, y, text=T @ Q)
     assert np.allclose(one.decision_function(F), other.decision_function(F @ Q), atol=1e-6)
+    single = np.unique(y, return_index=True)[1]
+    for metric, same in (("within", True), ("auto", False)):  # With one image per class the coordinates matter.
+        one, other = (
+            LPPlusPlus(metric=metric).fit(X[single], y[single], text=names) for X, names in ((F, T), (F @ Q, T @ Q))
+        )
+        assert np.allclose(one.decision_function(F), other.decision_function(F @ Q), atol=1e-6) == same
 
 
 def test_views_are_part_of_the_scatter_and_stay_together():

@@ -5,6 +5,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 
+import transcriptions
 import whurs19
 from helpers import start_of, walk
 from lpplusplus import LPPlusPlus
@@ -198,17 +199,17 @@ def whitened(F, y, T, X=None):
 def test_the_default_against_folds_walked_by_hand(shape, wrong):
     """Each fold in the metric of its own complement.
 
-    A fold of 30 images or more ends when three time points in a row are two standard errors above the best so far. The
-    shortest walk ends the record.
+    Two folds: each leaves two images in every class. A fold of 30 images or more ends when three time points in a row
+    are two standard errors above the best so far. The shortest walk ends the record.
     """
     F, y, T = small_task(*shape, seed=1)
     rng = np.random.default_rng(0)
     some = rng.random(len(y)) < wrong
     y[some] = rng.permutation(y[some])
     probe = LPPlusPlus(random_state=3, alpha_init="shared").fit(F, y, text=T)
-    folds = assign_folds(y, 4, np.random.default_rng(3))
+    folds = assign_folds(y, 2, np.random.default_rng(3))
     paths = []
-    for fold in range(4):
+    for fold in range(2):
         out = folds == fold
         rest, text, seen = whitened(F[~out], y[~out], T, F[out])
         start = start_of(rest, y[~out], text)
@@ -231,7 +232,7 @@ def test_the_default_against_folds_walked_by_hand(shape, wrong):
     assert np.allclose(probe.history_.held_out_accuracy, (whole.argmax(axis=2) == y).mean(axis=1))
     chosen = int(losses.argmin())
     images, text, _ = whitened(F, y, T)
-    end = Flow(end_time=4 / 3 * times[chosen], direct=True)
+    end = Flow(end_time=2 * times[chosen], direct=True)
     path, _, _ = walk(PrimalObjective, end, images, y, text, start_of(images, y, text))
     assert probe.n_updates_ == len(path) - 1
     scale = temperature(whole[chosen], y, folds)
@@ -271,11 +272,8 @@ def test_with_enough_held_out_images_no_further_fold_is_walked(monkeypatch):
     assert np.bincount(held_out.y, minlength=5).min() >= 6
 
 
-@pytest.mark.parametrize(("shape", "folds"), [((5, 40), 2), ((5, 39), 4), ((30, 7), 4)], ids=str)
-def test_two_folds_are_enough_where_there_are_many_images(shape, folds, monkeypatch):
-    """With 200 images, where 50 are enough to hold out; not with fewer, nor where a class would be left with three."""
-    for module in (cross_validation, fit):
-        monkeypatch.setattr(module, "ENOUGH_IMAGES", 50)
+@pytest.mark.parametrize(("shape", "folds"), [((5, 40), 2), ((5, 4), 2), ((30, 3), 4)], ids=str)
+def test_two_folds_are_enough_where_they_leave_two_images(shape, folds):
     F, y, T = small_task(*shape, 16, seed=2)
     default, four = LPPlusPlus().fit(F, y, text=T), LPPlusPlus(folds=4).fit(F, y, text=T)
     assert (default.history_.held_out_loss == four.history_.held_out_loss) == (folds == 4)
@@ -310,14 +308,28 @@ def test_with_enough_held_out_images_a_walk_ends_once_its_loss_no_longer_falls(m
 
 
 def test_one_shot_stops_where_the_support_has_little_left_to_teach():
-    """Names that are right already: the walk ends at the first time point with a loss below 1/32."""
+    """Names that are right already: the walk ends at the first time point with a loss below 1/12."""
     F, y, _ = small_task(8, 1, 64, seed=0)
     T = F[np.argsort(y)]
-    probe = LPPlusPlus().fit(F, y, text=T)
+    probe = LPPlusPlus(metric="within").fit(F, y, text=T)
     assert probe.selection_ == "support-loss"
-    assert probe.history_.loss[-1] < 1 / 32
-    assert all(x >= 1 / 32 for x in probe.history_.loss[:-1])
-    assert probe.n_updates_ < LPPlusPlus(selection="last").fit(F, y, text=T).n_updates_
+    assert probe.history_.loss[-1] < 1 / 12
+    assert all(x >= 1 / 12 for x in probe.history_.loss[:-1])
+    assert probe.n_updates_ < LPPlusPlus(selection="last", metric="within").fit(F, y, text=T).n_updates_
+
+
+@pytest.mark.parametrize(("shape", "sure"), [((6, 1, 24), 1), ((8, 1, 60), 1), ((8, 1, 60), 4)], ids=str)
+def test_one_shot_against_a_transcription(shape, sure):
+    """Coordinates' own metric, images made from names, a stop by the loss of the images alone."""
+    F, y, T = small_task(*shape, seed=sure)
+    T = T + (sure - 1) * F[np.argsort(y)]
+    probe = LPPlusPlus().fit(F, y, text=T)
+    coef, alpha, losses = transcriptions.default_at_one_shot(F, y, T)
+    assert probe.n_updates_ == len(losses) - 1
+    assert np.allclose(probe.alpha_, alpha, rtol=1e-3)
+    assert np.allclose(probe.coef_, coef, rtol=2e-3, atol=2e-3 * np.abs(coef).max())
+    again = LPPlusPlus(metric="within").fit(F, y, text=T)
+    assert not np.allclose(again.coef_, coef, rtol=1e-2, atol=1e-2 * np.abs(coef).max())
 
 
 def test_the_only_example_of_a_class_is_never_held_out():

@@ -3,6 +3,7 @@
 from ..._core import backend
 from ..._core.backend import Array, like
 from ..._core.rows import is_remote
+from ..metric import Metric
 from .base import Coefficients, Objective, Point
 from .primal import PrimalObjective
 from .span import SpanObjective
@@ -29,7 +30,7 @@ def best_form(support: Support, evaluations: int) -> type[Objective]:
     """
     n, d, k = support.size, support.dim, support.n_classes
     passes, across, images = evaluations * k + COLUMNS, 4 * n * d, 2 * n * n * d
-    if support.metric is not None:
+    if isinstance(support.metric, Metric):
         few = support.metric.rows is not None
         across += 4 * n * d if few else 2 * d * d
         images += 2 * n * n * d if few else 2 * n * d * d

@@ -8,7 +8,7 @@ from ..._core import backend
 from ..._core.backend import Array
 from ..._core.rows import Rows, sum_by_class, times
 from ..._core.threads import Team, lazy, rows_per_chunk
-from ..metric import Metric, moment_of
+from ..metric import AnyMetric, moment_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Support:
     roots: Array | None = None
     """√ω_i, (N,), if images have weights ω_i > 0. The rows of `F` are then √ω_i f_i, so all sums over images are
     weighted sums. Only the input and output of the softmax have to be corrected."""
-    metric: Metric | None = None
+    metric: AnyMetric | None = None
     """The metric of the steps; None for the Euclidean one."""
     known_moment: Array | None = None
     """FᵀF, if it is known already."""
@@ -30,7 +30,7 @@ class Support:
     @classmethod
     def weighted(
         cls, F: Array | Rows, y: Array, n_classes: int, text: Array | None, weights: Array | None,
-        metric: Metric | None = None, moment: Array | None = None,
+        metric: AnyMetric | None = None, moment: Array | None = None,
     ) -> Support:  # fmt: skip
         """Images `F` with `weights`; by default 1 each."""
         if weights is None:
