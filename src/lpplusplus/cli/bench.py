@@ -180,16 +180,19 @@ def _tell(plan: Plan, results: Results, summary: RunSummary) -> int:
     )
     for encoder in plan.encoders if rows else ():
         _show_averages(encoder, plan.shots, scores)
-    reasons = sorted({_reason(row) for row in failures})
-    for reason in reasons[:REASONS]:
-        warn(f"failed: {reason}")
-    if len(reasons) > REASONS:
-        warn(f"… and {len(reasons) - REASONS} other reasons, which --json has.")
+    _warn_of_failures(sorted({_reason(row) for row in failures}))
     older = sum(row.versions.get(CODE) != versions()[CODE] for row in rows)
     if older:
         warn(f"{older} of these results are from other code of lpplusplus than this. They stay as they are: name a new "
              f"folder to measure them again.")  # fmt: skip
     return 1 if failures else 0
+
+
+def _warn_of_failures(reasons: Sequence[str]) -> None:
+    for reason in reasons[:REASONS]:
+        warn(f"failed: {reason}")
+    if len(reasons) > REASONS:
+        warn(f"… and {len(reasons) - REASONS} other reasons, which --json has.")
 
 
 def _reason(row: Row) -> str:

@@ -12,7 +12,9 @@ from typer import Argument, Option
 from .console import bar, percent, say, show_json, show_table, tell_skipped, wants_json
 from .options import AllowNetwork, ModelFile, OnError, OtherSpec, open_model
 from .outputs import PAGES, check_file, tell_report
-from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
+from .ray import (
+    PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers, refuse_with_ray,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from ..images.answers import Question
@@ -80,13 +82,7 @@ def predict(
     lpp predict birds.lpp new/ --parents families.csv --back-off 0.8
     lpp predict birds.lpp s3://bucket/new --engine ray -o s3://bucket/answers --top 3
     """
-    if as_csv and wants_json():
-        raise typer.BadParameter("choose one of --json and --csv.")
-    folders = [path for path in images if path.is_dir()]
-    if folders and len(images) > 1:
-        raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
-    if why is not None:
-        check_file(why, "--why", "a report", PAGES)
+    _check_choices(images, as_csv, why)
     others = _names(other_names, none)
     from .._core.files import atomic_write
     from ..images.answers import Question, answers
@@ -100,8 +96,7 @@ def predict(
     if engine is Engine.ray or output is not None:
         if engine is not Engine.ray or output is None or len(images) != 1:
             raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
-        if why is not None:
-            raise typer.BadParameter("not with --engine ray.", param_hint="--why")
+        refuse_with_ray(nearest=nearest, prior=prior, why=why)
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         _on_ray(ray, model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
         return
@@ -122,6 +117,16 @@ def predict(
     tell_report(why)
 
 
+def _check_choices(images: list[Path], as_csv: bool, why: Path | None) -> None:
+    if as_csv and wants_json():
+        raise typer.BadParameter("choose one of --json and --csv.")
+    folders = [path for path in images if path.is_dir()]
+    if folders and len(images) > 1:
+        raise typer.BadParameter(f"{folders[0]} is a folder: name a single folder, or images.", param_hint="images")
+    if why is not None:
+        check_file(why, "--why", "a report", PAGES)
+
+
 def _is_single(images: list[Path]) -> bool:
     """Whether it is one path that stands for many images."""
     from ..images.parquet.addresses import is_address
@@ -138,9 +143,6 @@ def _on_ray(
     on_error: OnError | None,
     **opening: Any,
 ) -> None:
-    for option, asked in (("nearest", question.nearest), ("prior", question.prior)):
-        if asked:
-            raise typer.BadParameter("not with --engine ray.", param_hint=f"--{option}")
     done = ray.predict(model, images, output, question, on_error, **opening)
     show_json(done)
     say(f"[bold]{{}}[/]: answers for {done['images']} images, {done['reused']} of them there already, "

@@ -44,6 +44,16 @@ ByEngine = Annotated[
 ]
 
 
+def refuse_with_ray(**options: Any) -> None:
+    """Refuse options that were given, but need all embeddings in one place."""
+    for name, given in options.items():
+        if given:
+            raise typer.BadParameter(
+                f"--{name} needs the embeddings on this machine: leave out --{name} or --engine ray.",
+                param_hint="--engine",
+            )
+
+
 @dataclass(frozen=True)
 class RayOptions:
     """A cluster, and what each worker asks for."""

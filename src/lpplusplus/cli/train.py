@@ -13,7 +13,7 @@ from typer import Argument, Option
 from .console import bar, in_words, percent, remark, say, show_json, show_table, tell_skipped, wants_json, warn
 from .options import AllowNetwork, ClassFile, Errors, NewModel, OnError, Report, Seed, Shots, Spec, Store, Views
 from .outputs import check_model, check_report, check_store, make_report, tell_report
-from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
+from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers, refuse_with_ray
 
 if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
@@ -105,7 +105,7 @@ def train(
     sentences = template or DEFAULT_TEMPLATE
     names = None if classes is None else read_class_names(classes)
     if engine is Engine.ray:
-        _refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
+        refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         clf, told = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
                               allow_network=allow_network)  # fmt: skip
@@ -153,9 +153,7 @@ def train(
     )
     tell(clf, insight, output, to_tell)
     if unlabelled is not None:
-        used = clf.classifier_.n_unlabelled_
-        gained = f"{used} of them look like these classes, and held-out images gained by them"
-        say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
+        _tell_unlabelled(clf.classifier_.n_unlabelled_)
     tell_report(report)
 
 
@@ -170,17 +168,13 @@ def _write(clf: ImageClassifier, output: Path, support: bool, report: Path | Non
         raise
 
 
+def _tell_unlabelled(used: int) -> None:
+    gained = f"{used} of them look like these classes, and held-out images gained by them"
+    say("Unlabelled images: {}.", gained if used else "not used, since held-out images did not gain by them")
+
+
 def _tell_bare(output: Path) -> None:
     remark(f"{output} has no embeddings of photos: it answers, but lpp add, remove, rename, merge and check refuse it.")
-
-
-def _refuse_with_ray(**options: Any) -> None:
-    for name, given in options.items():
-        if given:
-            raise typer.BadParameter(
-                f"--{name} needs the embeddings on this machine: leave out --{name} or --engine ray.",
-                param_hint="--engine",
-            )
 
 
 def _tell_of_ray(clf: ImageClassifier, told: dict[str, Any], output: Path, method: str) -> None:

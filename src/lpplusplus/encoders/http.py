@@ -171,7 +171,7 @@ class HttpEncoder(Encoder):
             half = len(items) // 2
             return np.concatenate([self._ask(items[:half], payload), self._ask(items[half:], payload)])
         try:
-            return _embeddings(answer, len(items), self.dim)
+            return _numbers(_embeddings(answer, len(items)), self.dim)
         except ValueError as error:
             raise EncoderError(f"{self._post.url} answers wrongly: {error}.") from error
 
@@ -202,8 +202,8 @@ def _parse(address: str) -> tuple[str, str | None, str]:
     return url, model, form
 
 
-def _embeddings(answer: Any, n: int, dim: int) -> NDArray[np.float32]:
-    """The embeddings of an answer, (n, dim), in the order of the request; `dim` 0 allows any width."""
+def _embeddings(answer: Any, n: int) -> list[Any]:
+    """What the answer gives as embeddings, in the order of the request."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and "embedding" in row for row in rows):
         raise ValueError('expected {"data": [{"index": …, "embedding": […]}, …]}')
@@ -213,7 +213,11 @@ def _embeddings(answer: Any, n: int, dim: int) -> NDArray[np.float32]:
         if sorted(str(row.get("index")) for row in rows) != sorted(map(str, range(n))):
             raise ValueError(f"the indices of its embeddings are not 0 to {n - 1}")
         rows = sorted(rows, key=lambda row: int(row["index"]))
-    lists = [row["embedding"] for row in rows]
+    return [row["embedding"] for row in rows]
+
+
+def _numbers(lists: list[Any], dim: int) -> NDArray[np.float32]:
+    """Embeddings as an array (n, dim), if they are lists of finite numbers; `dim` 0 allows any width."""
     if not all(isinstance(numbers, list) and all(isinstance(one, int | float) for one in numbers) for numbers in lists):
         raise ValueError("an embedding is not a list of numbers")
     widths = {len(numbers) for numbers in lists}

@@ -85,13 +85,17 @@ def open_folder(folder: Path) -> ModelFolder:
     missing = [LAYOUTS[layout][role] for role in at if role not in OPTIONAL and not at[role].is_file()]
     if missing:
         raise EncoderError(f"{folder} lacks {', '.join(missing)}: copy the whole model there.")
-    for model in (at[tower] for tower in TOWERS):
-        for name in external_files(model):
-            if not (model.parent / name).is_file():
-                raise EncoderError(f"{model} keeps weights in {name}, which is missing beside it.")
+    for tower in TOWERS:
+        _check_data(at[tower])
     settings = {role: _json(at[role]) if at[role].is_file() else {} for role in OPTIONAL}
     preprocessing = read_preprocessing(at["preprocessing"], layout)
     return ModelFolder(at["visual"], at["textual"], at["tokenizer"], **settings, preprocessing=preprocessing)
+
+
+def _check_data(model: Path) -> None:
+    for name in external_files(model):
+        if not (model.parent / name).is_file():
+            raise EncoderError(f"{model} keeps weights in {name}, which is missing beside it.")
 
 
 def read_preprocessing(path: Path, layout: str) -> Preprocessing:

@@ -204,10 +204,7 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
     """
     if "resize_mode" in config:
         return from_open_clip(config)  # open_clip's settings under transformers' file name, as JinaCLIP has them.
-    if not config.get("do_resize", True) or not config.get("do_rescale", True):
-        raise ValueError("do_resize and do_rescale must be true: without them images are not what CLIP takes.")
-    if abs(config.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
-        raise ValueError(f"rescale_factor must be 1/255, not {config['rescale_factor']}.")
+    _check_steps(config)
     resample = config.get("resample", 3)
     if resample not in PILLOW_FILTERS:
         raise ValueError(f"resample must be 2 (bilinear) or 3 (bicubic), not {resample!r}.")
@@ -228,6 +225,14 @@ def from_transformers(config: Mapping[str, Any]) -> Preprocessing:
         interpolation=PILLOW_FILTERS[resample],
         resize="shortest" if crops and not squashes else "squash",
     )
+
+
+def _check_steps(config: Mapping[str, Any]) -> None:
+    """Refuse pixels that are not resized, or not divided by 255."""
+    if not config.get("do_resize", True) or not config.get("do_rescale", True):
+        raise ValueError("do_resize and do_rescale must be true: without them images are not what CLIP takes.")
+    if abs(config.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
+        raise ValueError(f"rescale_factor must be 1/255, not {config['rescale_factor']}.")
 
 
 def _side(size: Any) -> int:
