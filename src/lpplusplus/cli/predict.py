@@ -12,9 +12,7 @@ from typer import Argument, Option
 from .console import bar, percent, say, show_json, show_table, tell_skipped, wants_json
 from .options import AllowNetwork, ModelFile, OnError, OtherSpec, open_model
 from .outputs import PAGES, check_file, tell_report
-from .ray import (
-    PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers, refuse_with_ray,
-)  # fmt: skip
+from .ray import PANEL, ByEngine, Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
     from ..images.answers import Question
@@ -96,7 +94,7 @@ def predict(
     if engine is Engine.ray or output is not None:
         if engine is not Engine.ray or output is None or len(images) != 1:
             raise typer.BadParameter("name one folder or address, --engine ray and -o together.", param_hint="--engine")
-        refuse_with_ray(nearest=nearest, prior=prior, why=why)
+        RayOptions.refuse(nearest=nearest, prior=prior, why=why)
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         _on_ray(ray, model, images[0], output, question, on_error, encoder=encoder, allow_network=allow_network)
         return

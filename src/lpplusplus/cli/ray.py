@@ -44,16 +44,6 @@ ByEngine = Annotated[
 ]
 
 
-def refuse_with_ray(**options: Any) -> None:
-    """Refuse options that were given, but need all embeddings in one place."""
-    for name, given in options.items():
-        if given:
-            raise typer.BadParameter(
-                f"--{name} needs the embeddings on this machine: leave out --{name} or --engine ray.",
-                param_hint="--engine",
-            )
-
-
 @dataclass(frozen=True)
 class RayOptions:
     """A cluster, and what each worker asks for."""
@@ -62,6 +52,16 @@ class RayOptions:
     workers: int | None
     cpus: int
     gpus: float
+
+    @staticmethod
+    def refuse(**options: Any) -> None:
+        """Refuse options that were given, but need all embeddings in one place."""
+        for name, given in options.items():
+            if given:
+                raise typer.BadParameter(
+                    f"--{name} needs the embeddings on this machine: leave out --{name} or --engine ray.",
+                    param_hint="--engine",
+                )
 
     def _asked(self, on_error: OnError | None = None) -> dict[str, Any]:
         """What every function of the cluster takes. Bad images are always skipped there."""

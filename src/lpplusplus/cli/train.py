@@ -13,7 +13,7 @@ from typer import Argument, Option
 from .console import bar, in_words, percent, remark, say, show_json, show_table, tell_skipped, wants_json, warn
 from .options import AllowNetwork, ClassFile, Errors, NewModel, OnError, Report, Seed, Shots, Spec, Store, Views
 from .outputs import check_model, check_report, check_store, make_report, tell_report
-from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers, refuse_with_ray
+from .ray import Engine, EngineOption, RayAddress, RayOptions, WorkerCpus, WorkerGpus, Workers
 
 if TYPE_CHECKING:
     from .._core.base import FewShotClassifier
@@ -105,7 +105,7 @@ def train(
     sentences = template or DEFAULT_TEMPLATE
     names = None if classes is None else read_class_names(classes)
     if engine is Engine.ray:
-        refuse_with_ray(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
+        RayOptions.refuse(shots=shots, unlabelled=unlabelled, report=report, store=store, views=views)
         ray = RayOptions(ray_address, workers, worker_cpus, worker_gpus)
         clf, told = ray.train(source, encoder=encoder, template=sentences, method=kind(), names=names, val=val,
                               allow_network=allow_network)  # fmt: skip
