@@ -27,9 +27,9 @@ def lpp_lines():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with photos/, test/, more/, unlabelled/ and new/, and a hub's cache with a model."""
+    """A folder with photos/, test/, more/, unlabelled/, holiday/ and new/, and a hub's cache with a model."""
     folder = tmp_path_factory.mktemp("reader")
-    for seed, name in enumerate(("photos", "test", "more", "unlabelled"), 1):
+    for seed, name in enumerate(("photos", "test", "more", "unlabelled", "holiday"), 1):
         write_demo(folder / name, 3, seed=seed)
     (folder / "new").mkdir()
     for number, picture in enumerate(sorted((folder / "test").glob("*/0000.jpg"))[:3]):
@@ -52,7 +52,7 @@ def run(command, place):
 def test_every_command_line(place):
     lines = lpp_lines()
     assert [line.split()[1] for line in lines] == [
-        "train", "predict", "predict", "evaluate", "add", "check", "suggest", "inspect", "export", "encoders", "embed",
+        "train", "sort", "sort", "sort", "sort", "train", "predict", "predict", "evaluate", "add", "check", "suggest", "inspect", "export", "encoders", "embed",
         "train"]  # fmt: skip
     for line in lines:
         words = shlex.split(line)[1:]

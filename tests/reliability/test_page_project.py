@@ -43,7 +43,7 @@ def trouble(kind, at):
             count += kind is not None
             if kind == "killed" and count >= at:  # Nothing that handles errors may do anything any more.
                 raise KilledError
-            if (count == at or (kind == "full" and count > at)) and name not in MAKES_ROOM:
+            if kind and (count == at or (kind == "full" and count > at)) and name not in MAKES_ROOM:
                 if name == "write" and at % 2:  # The first half fits.
                     real["write"](arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
                 raise OSError(errno.ENOSPC, "No space left on device")

@@ -53,6 +53,9 @@ def sort(
     tags: Annotated[
         bool, Option("--tags", help="Write the class as a keyword into XMP sidecars, instead of sorting into a folder.")
     ] = False,
+    parents: Annotated[
+        Path | None, Option(help="With --tags: CSV file of class,parent, for hierarchical keywords.")
+    ] = None,
     undo: Annotated[Path | None, Option(help="Put back everything that was sorted into this folder.")] = None,
     encoder: OtherSpec = None,
     allow_network: AllowNetwork = False,
@@ -69,7 +72,7 @@ def sort(
     lpp sort birds.lpp holiday/ -o sorted --move --by-date
     lpp sort birds.lpp card1/ card2/ -o sorted --name "{class}/{year}/{name}"
     lpp sort birds.lpp upload/ -o sorted --move --watch
-    lpp sort birds.lpp holiday/ --tags
+    lpp sort birds.lpp holiday/ --tags --parents families.csv
     lpp sort --undo sorted
     """
     if undo is not None:
@@ -77,12 +80,12 @@ def sort(
             raise typer.BadParameter("name only the folder: lpp sort --undo FOLDER.", param_hint="--undo")
         _undo(undo)
         return
-    _check_line(move, link, by_date, name, tags, output, watch, dry_run, photos)
+    _check_line(move, link, by_date, name, tags, output, watch, dry_run, photos, parents)
     if model is None or not photos or (output is None and not tags):
         raise typer.BadParameter("name a classifier, photos and a folder: lpp sort MODEL PHOTOS… -o FOLDER.")
     clf = _opened(model, encoder, allow_network, on_error, sure)
     if output is None:
-        _tag(clf, photos, sure or None, dry_run)
+        _tag(clf, photos, sure or None, dry_run, parents)
     else:
         from ..images.sorting import BY_DATE
 
@@ -129,12 +132,14 @@ def _opened(
 
 def _check_line(
     move: bool, link: bool, by_date: bool, name: str | None, tags: bool, output: Path | None, watch: bool,
-    dry_run: bool, photos: list[Path] | None,
+    dry_run: bool, photos: list[Path] | None, parents: Path | None,
 ) -> None:  # fmt: skip
     """Refuse options that are not for each other."""
     names = by_date or name is not None
     if (move and link) or (by_date and name is not None):
         raise typer.BadParameter("choose one of --move and --link, and one of --by-date and --name.")
+    if parents is not None and not tags:
+        raise typer.BadParameter("only with --tags.", param_hint="--parents")
     if tags and any((output, move, link, names, watch)):
         raise typer.BadParameter("keywords are written beside the photos, which stay: leave out -o and the like.")
     if watch:
@@ -254,19 +259,22 @@ class _Told:
         show_table("", heads, rows, right=("photos",))
 
 
-def _tag(clf: ImageClassifier, sources: list[Path], sure: float | None, dry_run: bool) -> None:
+def _tag(clf: ImageClassifier, sources: list[Path], sure: float | None, dry_run: bool, parents: Path | None) -> None:
     """Write keywords."""
     from ..images.photo_files import find_photos
+    from ..images.prior import Kinds, read_parents
     from ..images.sorting import answered
     from ..images.xmp import tag_photos
 
+    kinds = Kinds({} if parents is None else read_parents(parents))
     photos, problems = find_photos(sources)
     skipped, counts, unsure, told = [*problems], Counter[str](), 0, []
     with bar("Tagging") as progress:
         for some, _ in answered(clf, photos, sure, skipped.append, progress):
             classes = {photo: label for photo, label in some if label is not None}
             unsure += len(some) - len(classes)
-            for photo, sidecars, changed in tag_photos([*classes.items()], skipped.append, only_look=dry_run):
+            words = [(photo, [label, *kinds.above(label)]) for photo, label in classes.items()]
+            for photo, sidecars, changed in tag_photos(words, skipped.append, only_look=dry_run):
                 counts[classes[photo]] += changed
                 told.append({"photo": str(photo), "keyword": classes[photo], "sidecars": [*map(str, sidecars)],
                              "changed": changed})  # fmt: skip

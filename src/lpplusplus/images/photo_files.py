@@ -56,7 +56,7 @@ def companions(photos: Iterable[Path]) -> dict[Path, list[tuple[Path, str]]]:
     inside: dict[Path, list[Path]] = {}
     for photo in photos:
         inside.setdefault(photo.parent, []).append(photo)
-    found: dict[Path, list[tuple[Path, str]]] = {}
+    found: dict[Path, dict[str, tuple[Path, str]]] = {}
     for folder, those in inside.items():
         names = {photo.name.lower(): photo for photo in those}
         stems = {photo.stem.lower(): photo for photo in reversed(those)}
@@ -65,8 +65,10 @@ def companions(photos: Iterable[Path]) -> dict[Path, list[tuple[Path, str]]]:
         for name in beside:
             owner, end = _owner(name, names, stems)
             if owner is not None:
-                found.setdefault(owner, []).append((folder / name, end))
-    return found
+                some = found.setdefault(owner, {})
+                if end.lower() not in some or name.startswith(owner.stem):  # Of a.mov and A.mov, that of the photo.
+                    some[end.lower()] = (folder / name, end)
+    return {photo: [*some.values()] for photo, some in found.items()}
 
 
 def _owner(name: str, names: Mapping[str, Path], stems: Mapping[str, Path]) -> tuple[Path | None, str]:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 OWN, UNSURE, PAGE = ".lpp-sort", "unsure", "unsure.html"
 AT_ONCE = 512
 """Photos that are answered and placed together."""
-MOST_CANDIDATES = 8
-"""Classes that are named for a photo."""
+FEWEST_CANDIDATES, MOST_CANDIDATES = 3, 8
+"""Classes that are named for an unsure photo."""
 USUAL, BY_DATE = "{class}/{name}", "{class}/{year}-{month}/{name}"
 """Patterns of names."""
 Way = Literal["copy", "move", "link"]
@@ -130,6 +130,7 @@ class SortedFolder:
         except BaseException:
             self._open.close()
             raise
+        self._old_names: set[str] = set()
         self._planned: dict[str, Path] = {}
         """New names that no file has yet, and whose they are."""
         self._seen: dict[str, Any] = {}
@@ -164,7 +165,7 @@ class SortedFolder:
             new, to = self._free(files, _named(pattern, folder, photo))
             moves += [(path.as_posix(), target) for path, target in new]
             none = said.none is not None and bool(said.none[row])
-            about = (_candidates(said, row, order[row].tolist()), none)
+            about = (_candidates(said, row, order[row].tolist(), folder == UNSURE), none)
             placed.append(Placed(photo, to, folder, *about, photo not in dict(new), len(files) - 1))
         if not self.only_look and moves:
             new_ones = [one for one in placed if not one.there]
@@ -172,6 +173,9 @@ class SortedFolder:
             unsure = {one.to: one.candidates for one in new_ones if one.folder == UNSURE}
             try:
                 self._journal.do({"what": "sort", "seen": seen, "unsure": unsure}, moves, way)
+            except FolderError:
+                self._remove_empty(target for _, target in moves)
+                raise
             finally:
                 self._planned.clear()
             self._seen |= seen
@@ -179,7 +183,7 @@ class SortedFolder:
 
     def undo(self, progress: Progress | None = None) -> tuple[int, list[str]]:
         """Put everything back: the number of files, and the paths of those that are left where they are."""
-        folders = {PurePosixPath(path).parent for path in self._journal.named if not _is_outside(path)}
+        named = self._old_names = self._journal.named
         back, left, total = 0, list[str](), len(self._journal.changes)
         while (change := self._journal.undo()) is not None:
             back += len(set(change.moves) - set(change.unmade))
@@ -187,12 +191,7 @@ class SortedFolder:
             if progress is not None:
                 progress(total - len(self._journal.changes), total)
         self.write_page()
-        for folder in sorted(
-            {one for path in folders for one in (path, *path.parents)}, key=lambda one: -len(one.parts)
-        ):
-            if folder.parts:
-                with suppress(OSError):
-                    (self.root / folder).rmdir()
+        self._remove_empty(named)
         for name in (JOURNAL, ".lock", ""):
             with suppress(OSError):
                 path = self.root / OWN / name
@@ -234,6 +233,14 @@ class SortedFolder:
         self._planned |= {name.casefold(): path for path, name in new}
         return new, names[0]
 
+    def _remove_empty(self, paths: Iterable[str]) -> None:
+        """Remove folders of these paths that have nothing in them."""
+        inside = (PurePosixPath(path) for path in paths if not _is_outside(path))
+        for folder in sorted({above for path in inside for above in path.parents}, key=lambda one: -len(one.parts)):
+            if folder.parts:
+                with suppress(OSError):
+                    (self.root / folder).rmdir()
+
     def _is_there(self, path: Path, name: str) -> bool | None:
         """Whether this file has that name already; False if another has it, None if it is free."""
         planned = self._planned.get(name.casefold())
@@ -253,10 +260,13 @@ class SortedFolder:
         return Path(path)
 
     def _instead(self, source: str, target: str, taken: Taken) -> Moves:
-        """For the journal: a photo whose old name is taken comes back beside that, unless it is the same."""
+        """For the journal: a photo whose old name is taken comes back beside that, unless it is the same.
+
+        It does not take the old name of another one.
+        """
         if same_content(self._place(source), self._place(target)):
             return ()
-        return [(source, numbered(target, taken))]
+        return [(source, numbered(target, lambda path: taken(path) or path in self._old_names))]
 
 
 def _is_outside(path: str) -> bool:
@@ -356,7 +366,8 @@ def _class(said: Answers, row: int) -> str | None:
     return said.classes[int(chosen.argmax())]
 
 
-def _candidates(said: Answers, row: int, order: Sequence[int]) -> list[tuple[str, float]]:
-    """The classes of its prediction set; the likeliest one if that is empty or was not asked for."""
-    some = [k for k in order if said.sets is not None and said.sets[row, k]] or order[:1]
-    return [(said.classes[k], round(float(said.probabilities[row, k]), 4)) for k in some[:MOST_CANDIDATES]]
+def _candidates(said: Answers, row: int, order: Sequence[int], unsure: bool) -> list[tuple[str, float]]:
+    """Its class; if that is unsure, its prediction set, which has the likeliest classes, but some of them at least."""
+    size = 0 if said.sets is None else int(said.sets[row].sum())
+    some = order[: min(max(size, FEWEST_CANDIDATES), MOST_CANDIDATES)] if unsure else order[:1]
+    return [(said.classes[k], round(float(said.probabilities[row, k]), 4)) for k in some]

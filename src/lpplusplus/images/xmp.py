@@ -165,14 +165,14 @@ def _put(content: bytes, element: _Element, new: str) -> bytes:
 
 
 def tag_photos(
-    photos: Sequence[tuple[Path, str]], wrong: Callable[[ImageError], None], *, only_look: bool = False
+    photos: Sequence[tuple[Path, Sequence[str]]], wrong: Callable[[ImageError], None], *, only_look: bool = False
 ) -> list[tuple[Path, list[Path], bool]]:
     """Write each photo's keyword into its sidecars, or into a new one; gives these, and whether any was changed.
 
     Parameters
     ----------
     photos
-        Photos with a keyword each.
+        Photos with a keyword each, and with what that is a kind of, what this is a kind of, and so on.
     wrong
         Called with each sidecar that is left as it is, since it cannot be read or written.
     only_look
@@ -182,14 +182,14 @@ def tag_photos(
 
     also = companions(photo for photo, _ in photos)
     told = []
-    for photo, keyword in photos:
+    for photo, (keyword, *above) in photos:
         sidecars = [path for path, _ in also.get(photo, []) if path.suffix.lower() == ".xmp"]
         sidecars = sidecars or [photo.with_name(f"{photo.name}.xmp")]
         changed = False
         for path in sidecars:
             try:
                 before = _content(path)
-                after = with_keywords(before, [keyword])
+                after = with_keywords(before, [keyword], ["|".join([*reversed(above), keyword])] if above else ())
                 if after != before and not only_look:
                     with atomic_write(path) as file:
                         file.write(after)

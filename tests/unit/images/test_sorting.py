@@ -249,3 +249,13 @@ def test_watching(tmp_path, monkeypatch):
 
     found = watch_photos([tmp_path / "card"], tmp_path / "sorted", lambda photo: False, changes())
     assert [[photo.name for photo in some] for some in found] == [["a.jpg"], ["b.jpg"]]
+
+
+def test_two_files_of_one_name_in_two_cases(tmp_path):
+    """One goes with the photo; the other stays, since both cannot have one name."""
+    (photo,) = write(tmp_path, "card/A.jpg")
+    write(tmp_path, "card/a.MOV", "card/A.mov")
+    (placed,) = place(tmp_path / "sorted", [photo], "cat", way="move")
+    assert placed.companions == 1
+    assert names(tmp_path / "sorted") == ["cat/A.jpg", "cat/A.mov"]
+    assert sorted(contents(tmp_path / "card")) == ["a.MOV"]

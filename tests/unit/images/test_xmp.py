@@ -88,7 +88,7 @@ def test_sidecars_of_both_names(tmp_path):
     (tmp_path / "a/000.xmp").write_text(DARKTABLE)
     (tmp_path / "a/001.jpg.xmp").write_text("not XML")
     before, wrong = [photo.read_bytes() for photo in photos], []
-    asked = [(photo, "robin") for photo in photos]
+    asked = [(photo, ["robin", "bird", "animal"]) for photo in photos]
     dry = tag_photos(asked, wrong.append, only_look=True)
     assert len([*(tmp_path / "a").iterdir()]) == 5
     wrong.clear()
@@ -98,6 +98,7 @@ def test_sidecars_of_both_names(tmp_path):
     assert [changed for *_, changed in dry] == [True, False, True]
     assert [error.path for error in wrong] == [str(tmp_path / "a/001.jpg.xmp")]
     assert (tmp_path / "a/001.jpg.xmp").read_text() == "not XML"
+    assert words((tmp_path / "a/002.jpg.xmp").read_text("utf-8")) == ["robin", "animal|bird|robin"]
     assert [photo.read_bytes() for photo in photos] == before
     assert [changed for *_, changed in tag_photos(asked, wrong.append)] == [False] * 3
 
