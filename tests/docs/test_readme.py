@@ -52,8 +52,8 @@ def run(command, place):
 def test_every_command_line(place):
     lines = lpp_lines()
     assert [line.split()[1] for line in lines] == [
-        "train", "sort", "sort", "sort", "sort", "train", "predict", "predict", "evaluate", "add", "check", "suggest", "inspect", "export", "encoders", "embed",
-        "train"]  # fmt: skip
+        "train", "sort", "sort", "sort", "sort", "train", "predict", "predict", "evaluate", "add", "check", "suggest",
+        "inspect", "export", "encoders", "embed", "train"]  # fmt: skip
     for line in lines:
         words = shlex.split(line)[1:]
         expanded = [path for word in words for path in (sorted(map(str, place.glob(word))) if "*" in word else [word])]

@@ -99,6 +99,8 @@ class SortedFolders(RuleBasedStateMachine):
             note(f"refused: {error}")
             if wrong[0] != "full":
                 return False
+        if wrong[0] == "full":  # Both disks are: then half of a move between them cannot be taken back.
+            self.touched |= {text for text, home in self.home.items() if not home.exists()}
         self.folder._open.close()  # As after a kill: nothing of the old process is left, except that its lock is gone.
         self.folder = SortedFolder(self.root)
         return False
