@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..deploy.latest_worker import LatestWorker, SupersededError
-from ..encoders import Encoder, open_encoder
+from ..encoders import open_encoder
 from ..encoders.class_text import DEFAULT_TEMPLATE, class_texts
 from ..encoders.pixels.decoding import open_image
 from ..images.answers import answers
@@ -190,8 +190,7 @@ class Learner:
             self._publish(phase="opening")
             # The folder's settings may come from somebody else: then nothing is fetched, and no photo sent.
             by = None if spec == self._trusted else str(self.project.hidden / "settings.json")
-            encoder: Encoder = open_encoder(spec, named_by=by)
-            self._rows, self._rows_of = ProjectRows(self.project, encoder), spec
+            self._rows, self._rows_of = ProjectRows(self.project, open_encoder(spec, named_by=by)), spec
             self._texts.clear()
             self._publish(encoder=spec)
         return self._rows

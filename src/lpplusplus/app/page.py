@@ -126,9 +126,6 @@ class Tab:
         slots = {slot: render(part, self.state, now, view) for slot, part in parts.items()}
         return slots | {job.slot: render_job(job) for job in list(self.state.jobs.values()) if not job.over}
 
-    def _changed(self) -> None:
-        self.state.learner.look()
-
     # Actions; their arguments are the data of the button or form.
 
     def _do_tab(self, to: str) -> None:
@@ -137,7 +134,7 @@ class Tab:
 
     def _do_add_class(self, name: str) -> None:
         self.state.project.add_class(name)
-        self._changed()
+        self.state.learner.look()
 
     def _do_renaming(self, name: str) -> None:
         self.view.renaming = name
@@ -145,11 +142,11 @@ class Tab:
     def _do_rename(self, name: str, to: str) -> None:
         self.state.project.rename(name, to)
         self.view.renaming = None
-        self._changed()
+        self.state.learner.look()
 
     def _do_remove_class(self, name: str) -> None:
         self.state.project.remove_class(name)
-        self._changed()
+        self.state.learner.look()
 
     def _do_move(self, photo: str | list[str], to: str) -> None:
         with self._leaving(photo) as photos:
@@ -168,7 +165,7 @@ class Tab:
             self._do_step(1)
         yield photos
         self.view.photo = None
-        self._changed()
+        self.state.learner.look()
 
     def _do_undo(self) -> None:
         self._turn(self.state.project.undo(), "Undone")
@@ -183,7 +180,7 @@ class Tab:
         if self.view.tab == "suggest" and change.moves and word == "Undone":
             self.view.at = change.moves[-1][1]  # The photo is back: look at it again.
         self._told.append(f"{word}: {about_turn(change)}")
-        self._changed()
+        self.state.learner.look()
 
     def _do_open(self, photo: str) -> None:
         self.view.photo = photo
@@ -215,13 +212,13 @@ class Tab:
         self.state.take_tried(tried, to)
         self.view.tried = None
         self._told.append(f"Added to {to}.")
-        self._changed()
+        self.state.learner.look()
 
     def _do_cancel(self) -> None:
         self.state.learner.cancel()
 
     def _do_go_on(self) -> None:
-        self._changed()
+        self.state.learner.look()
 
     def _do_export(self, to: str) -> None:
         jobs.export(self.state, to)

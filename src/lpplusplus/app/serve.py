@@ -27,15 +27,14 @@ from .learner import Learner
 from .project import Project
 from .state import AppState
 
-STATIC = Path(__file__).parent / "static"
-
 
 def make_app(state: AppState) -> Starlette:
     """The page and all its routes, without the guard."""
     files = Starlette(
         routes=[*photos.routes(state.project, state.learner.look), *_routes(state)], exception_handlers=photos.FAILURES
     )
-    return Starlette(routes=[*page.routes(state), Mount("/lpp", StaticFiles(directory=STATIC)), Mount("/", files)])
+    own = StaticFiles(directory=Path(__file__).parent / "static")
+    return Starlette(routes=[*page.routes(state), Mount("/lpp", own), Mount("/", files)])
 
 
 def serve(
