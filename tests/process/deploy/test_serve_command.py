@@ -124,7 +124,7 @@ def test_others_are_answered_between_the_small_chunks_of_a_client(model):
                 answered += get(f"{service.address}/health").status_code == 200
             flood.join()
             assert b"bad_embeddings" in made.recv(1000)  # All was read, in its order.
-        assert answered > 4  # Two or three where one read of the socket was parsed to its end.
+        assert answered > 4  # 56 on a busy machine; none in between where one read of the socket is parsed to its end.
         assert "Traceback" not in service.stop()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import lpplusplus.images.embedder
 from lpplusplus.encoders import EncoderError
@@ -151,6 +152,16 @@ def test_a_first_run_that_fails_says_that_the_store_is_incomplete(photos, tmp_pa
     with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
         FeatureStore(tmp_path / "store")
     assert embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store").reused == 8
+
+
+def test_a_strangers_file_is_not_a_shard(photos, tmp_path):
+    store = tmp_path / "mine"
+    store.mkdir()
+    safetensors.numpy.save_file({"w": np.zeros(3)}, store / "shard-000000.safetensors")
+    before = contents(store)
+    with pytest.raises(StoreError, match="has other files and is not a feature store"):
+        embed(from_folder(photos), ToyEncoder(), store=store)
+    assert contents(store) == before
 
 
 def test_other_images_under_the_same_names(photos, tmp_path, monkeypatch):

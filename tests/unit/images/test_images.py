@@ -285,6 +285,8 @@ def test_images_decide_what_templates_are_worth(photos, tmp_path):
     assert clf.look_into().measured  # Folds get every template, too.
     plain = ImageClassifier(ToyEncoder(), template=templates, method=ZeroShot()).fit(photos)
     np.testing.assert_allclose(plain.classifier_.text_, plain.class_text_, atol=1e-6)
+    with pytest.raises(ValueError, match="exactly once"):
+        ImageClassifier(ToyEncoder(), template="no place").fit(photos)
     ImageClassifier(ToyEncoder(), template="@pet").fit(photos).save(tmp_path / "pets.lpp")
     assert ImageClassifier.load(tmp_path / "pets.lpp", encoder=ToyEncoder()).template == list(SUBJECTS["pet"])
 
