@@ -164,7 +164,6 @@ def _numbers(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[
 
 
 def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tuple[NDArray[np.float32] | None, str]:
-    """The text of one prompt, of their average, or of all; and which."""
     if "text" not in arrays and (path.is_dir() or splits_of(path)):
         return None, ""
     text = _numbers(arrays, "text", path)
@@ -177,6 +176,13 @@ def _text(arrays: dict[str, NDArray[Any]], prompt: str | None, path: Path) -> tu
     if text.ndim != 3 or (prompts is not None and len(prompts) != len(text)):
         known = "" if prompts is None else f" for {len(prompts)} prompts"
         raise DatasetError(f"{path}: text has shape {text.shape}{known}, expected (K, D) or (P, K, D).")
+    return _chosen(text, prompts, prompt, path)
+
+
+def _chosen(
+    text: NDArray[np.float32], prompts: list[str] | None, prompt: str | None, path: Path
+) -> tuple[NDArray[np.float32], str]:
+    """The text of one prompt, of their average, or of all; and which."""
     if prompt is None and len(text) == 1:
         return text[0], prompts[0] if prompts else ""
     if prompt == EVERY:
@@ -259,9 +265,7 @@ def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """The arrays `names` of a feature file; text is from `text.npz`, else made by the encoder of the images."""
     parts = {part: read_parquet(place, labels=True) for part, place in splits_of(path).items()}
     first = next(iter(parts.values()))
-    origins = {part.origin.key for part in parts.values() if part.origin is not None}
-    if len(origins) > 1 or any(part.X.shape[1:] != first.X.shape[1:] for part in parts.values()):
-        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
+    _check_one_encoder(parts, path)
     shown = {label: name for part in parts.values() for label, name in zip(part.classes, part.names, strict=True)}
     arrays = {"classnames": np.array([*shown])} | _text_file(path, names)
     arrays["labels"] = np.concatenate([np.asarray(part.labels, np.str_) for part in parts.values()])
@@ -272,6 +276,12 @@ def load_parquet(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
         if "text" not in arrays and first.origin is not None:
             arrays["text"] = _made_text(replace(first, classes=(*shown,), names=(*shown.values(),)), path)
     return arrays
+
+
+def _check_one_encoder(parts: dict[str, Embeddings], path: Path) -> None:
+    origins = {part.origin.key for part in parts.values() if part.origin is not None}
+    if len(origins) > 1 or len({part.X.shape[1:] for part in parts.values()}) > 1:
+        raise DatasetError(f"{path}: its splits have embeddings by different encoders.")
 
 
 def _text_file(folder: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
