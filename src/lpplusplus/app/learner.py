@@ -37,7 +37,7 @@ from .folder import Listing, Photo
 from .photos import LIMITS
 from .project import Project
 from .rows import ProjectRows
-from .snapshot import PROGRESS, Snapshot
+from .snapshot import PROGRESS, Snapshot, sure_of
 
 SECONDS_BETWEEN_LOOKS = 1.0
 """Between two looks at the folder; longer if a look takes long, so that looking takes at most 5 % of a core."""
@@ -143,7 +143,8 @@ class Learner:
             self._save(clf)
             self._measurer.want(clf)
             self._embed(rows, listing.unsorted, listing, still)
-            self._publish(suggested=self._suggest(rows, listing))
+            found = rows.of(listing.unsorted)
+            self._publish(suggested=self._suggest(found), sure=sure_of(self.snapshot, found))
             if self._saved:
                 rows.save(listing)
         except SupersededError:
@@ -243,8 +244,8 @@ class Learner:
         self._publish(model=clf.classifier_, labels=labels, classifier=clf, seconds=now)
         return clf
 
-    def _suggest(self, rows: ProjectRows, listing: Listing) -> tuple[Suggestion, ...]:
-        now, found = self.snapshot, rows.of(listing.unsorted)
+    def _suggest(self, found: Embeddings) -> tuple[Suggestion, ...]:
+        now = self.snapshot
         if now.model is None or not len(found):
             return ()
         if now.classifier is not None:

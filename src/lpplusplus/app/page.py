@@ -27,7 +27,7 @@ from ..images.journal import Change
 from . import jobs
 from .project import about_turn
 from .state import TABS, AppState, ViewState
-from .views import STEP, position, queue, render, render_job, render_page
+from .views import STEP, position, queue, render, render_job, render_page, still_sure
 
 log = logging.getLogger(__name__)
 SECONDS = 0.1
@@ -151,6 +151,11 @@ class Tab:
     def _do_move(self, photo: str | list[str], to: str) -> None:
         with self._leaving(photo) as photos:
             self.state.project.move(photos, to)
+
+    def _do_accept(self) -> None:
+        sure = still_sure(self.state.learner.snapshot)
+        with self._leaving([*sure]):
+            self.state.project.sort(sure)
 
     def _do_remove(self, photo: str | list[str]) -> None:
         with self._leaving(photo) as photos:

@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -40,6 +40,7 @@ CHANGES = {
     "remove_class": "class {name} removed",
     "add": "{photos} added to {to}",
     "move": "{photos} moved to {to}",
+    "sort": "{photos} sorted",
     "remove": "{photos} removed",
 }
 """What each kind of change is called."""
@@ -187,14 +188,22 @@ class Project:
 
     def move(self, photos: Sequence[str], to: str) -> list[str]:
         """Move photos to a class, or to `unsorted`; returns their new paths."""
+        return self._move(dict.fromkeys(photos, to), {"what": "move", "to": to}, [to])
+
+    def sort(self, classes: Mapping[str, str]) -> list[str]:
+        """Move photos, each to its class, as one change; returns their new paths."""
+        return self._move(classes, {"what": "sort"}, [*classes.values()])
+
+    def _move(self, where: Mapping[str, str], about: Mapping[str, str], classes: Sequence[str]) -> list[str]:
         with self._lock:
-            self._check_class(to)
-            self._check_photos(photos)
+            for name in dict.fromkeys(classes):
+                self._check_class(name)
+            self._check_photos(where)
             free = self._free_names()
-            elsewhere = [photo for photo in dict.fromkeys(photos) if photo.partition("/")[0] != to or "/" not in photo]
-            moves = [(photo, free(f"{to}/{photo.rpartition('/')[2]}")) for photo in elsewhere]
+            elsewhere = {photo: to for photo, to in where.items() if photo.partition("/")[0] != to or "/" not in photo}
+            moves = [(photo, free(f"{to}/{photo.rpartition('/')[2]}")) for photo, to in elsewhere.items()]
             if moves:
-                self.journal.do({"what": "move", "count": len(moves), "to": to}, moves)
+                self.journal.do({**about, "count": len(moves)}, moves)
             return [target for _, target in moves]
 
     def remove(self, photos: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,8 @@ from ..images.insight import Check, Insight
 from ..images.suggesting import Suggestion
 from .folder import Listing
 
+SURE = 0.95
+"""From this probability on a photo is sorted with others at one click."""
 NEAREST = 4
 """Training photos that are shown as the reason for an answer."""
 PROGRESS = frozenset(("phase", "done", "total", "measuring"))
@@ -41,6 +43,8 @@ class Snapshot:
         Measurements of the classifier `measured`: the present one, or the one before it.
     suggested
         Which of the unsorted photos to label next.
+    sure
+        The class of each unsorted photo that is probably of it (`SURE`), and not probably of none.
     unreadable, embedded
         Photos that cannot be read, and why; number of those that are embedded.
     phase, done, total
@@ -65,6 +69,7 @@ class Snapshot:
     check: Check | None = None
     curve: tuple[list[float], dict[str, list[float]]] | None = None
     suggested: tuple[Suggestion, ...] = ()
+    sure: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     embedded: int = 0
     phase: Phase = "idle"
@@ -87,9 +92,23 @@ def answer(now: Snapshot, row: NDArray[np.float32], top: int = 5) -> dict[str, A
     """
     if now.model is None:
         return None
-    limit = None if now.classifier is None else none_threshold(now.model)
-    none = FALSE_ALARMS if limit is not None and np.isfinite(limit) else None
-    question = Question(none=none, nearest=0 if now.classifier is None else NEAREST)
-    return answers(now.classifier or now.model, Embeddings(row[:, None], paths=["the photo"]), question).as_dicts(top)[
-        0
-    ]
+    question = replace(_about_none(now), nearest=0 if now.classifier is None else NEAREST)
+    photo = Embeddings(row[:, None], paths=["the photo"])
+    return answers(now.classifier or now.model, photo, question).as_dicts(top)[0]
+
+
+def _about_none(now: Snapshot) -> Question:
+    """Asks for none of these where there are enough photos to tell."""
+    limit = None if now.classifier is None or now.model is None else none_threshold(now.model)
+    return Question(none=FALSE_ALARMS if limit is not None and np.isfinite(limit) else None)
+
+
+def sure_of(now: Snapshot, found: Embeddings) -> dict[str, str]:
+    """The class of each photo that a classifier is sure of; nothing before it has learned photos."""
+    if now.classifier is None or not len(found):
+        return {}
+    said = answers(now.classifier, found, _about_none(now))
+    sure = said.probabilities.max(axis=1) > SURE
+    sure &= True if said.none is None else ~said.none
+    best = said.probabilities.argmax(axis=1)
+    return {found.paths[row]: said.classes[int(best[row])] for row in np.flatnonzero(sure).tolist()}

@@ -19,7 +19,7 @@ from ..images.suggesting import Suggestion
 from . import jobs
 from .folder import Photo, counted
 from .project import CLASSIFIER, about_change
-from .snapshot import Snapshot
+from .snapshot import SURE, Snapshot
 from .state import TABS, AppState, Job, ViewState
 
 PHASES = {
@@ -55,6 +55,12 @@ def queue(now: Snapshot) -> list[Suggestion]:
     """Suggestions that are still unsorted."""
     there = {photo.path for photo in now.listing.unsorted}
     return [one for one in now.suggested if one.path in there]
+
+
+def still_sure(now: Snapshot) -> dict[str, str]:
+    """The unsorted photos that it is sure of, and their classes, as far as both are there."""
+    there = {photo.path for photo in now.listing.unsorted}
+    return {path: label for path, label in now.sure.items() if path in there and label in now.listing.classes}
 
 
 def position(order: list[Suggestion], view: ViewState) -> int:
@@ -161,6 +167,8 @@ def _suggest(_: AppState, now: Snapshot, view: ViewState) -> dict[str, Any]:
         "one": order[at] if order else None,
         "following": order[at + 1 : at + 1 + MOST_NEXT],
         "photos": now.listing.where(),
+        "sure": len(still_sure(now)),
+        "percent_sure": SURE,
         "unreadable": all(photo.path in now.unreadable for photo in now.listing.unsorted),
     }
 

@@ -143,11 +143,15 @@ def _check_line(
     if tags and any((output, move, link, names, watch)):
         raise typer.BadParameter("keywords are written beside the photos, which stay: leave out -o and the like.")
     if watch:
-        need("watch", "watchfiles")
-        other = next((path for path in photos or () if not path.is_dir()), None)
-        if dry_run or other is not None:
-            what = "--dry-run ends, --watch does not." if dry_run else f"{other} is no folder: name folders to watch."
-            raise typer.BadParameter(what, param_hint="--watch")
+        _check_watch(photos or [], dry_run)
+
+
+def _check_watch(photos: list[Path], dry_run: bool) -> None:
+    need("watch", "watchfiles")
+    other = next((path for path in photos if not path.is_dir()), None)
+    if dry_run or other is not None:
+        what = "--dry-run ends, --watch does not." if dry_run else f"{other} is no folder: name folders to watch."
+        raise typer.BadParameter(what, param_hint="--watch")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from PIL import Image
 from helpers import until
 from lpplusplus.app.learner import Learner
 from lpplusplus.app.project import Project
-from lpplusplus.app.snapshot import answer
+from lpplusplus.app.snapshot import answer, sure_of
 from lpplusplus.images import ImageClassifier
 from lpplusplus.images.store import FeatureStore
 
@@ -74,6 +74,9 @@ def test_from_names_to_photos_to_measures(project):
         assert now.curve[0][-1] == 3
         assert {one.path for one in now.suggested} == {f"unsorted/{c}{i}.png" for c in COLOURS for i in range(3)}
         assert all(one.guess.split()[0] in one.path for one in now.suggested)
+        assert now.sure
+        assert all(label.split()[0] in path for path, label in now.sure.items())
+        assert now.sure == sure_of(now, learner.embeddings(now.listing.unsorted))
         reply = ask(learner, picture("blue", 5))
         assert reply["top"][0]["label"] == "blue square"
         assert reply["nearest"][0].startswith("blue square/")

@@ -93,6 +93,26 @@ def test_a_photo_is_pushed_after_one_look_at_the_folder(client, state, monkeypat
         assert len(looks) == 1
 
 
+def test_all_that_it_is_sure_of_is_accepted_by_one_click_and_undone_by_one(client, state):
+    """Not what has been sorted meanwhile, nor what is of a class that is gone."""
+    root = state.project.root
+    for number in range(4):
+        toy_image(20 + number).save(root / "unsorted" / f"{number}.png")
+    there = state.project.listing()
+    state.learner._publish(listing=there, sure={"unsorted/0.png": "robin", "unsorted/1.png": "wren", "gone.png": "wren",
+                                                "unsorted/2.png": "owl"})  # fmt: skip
+    with client.websocket_connect("/tab") as socket:
+        browser = Browser(socket, "tab=suggest")
+        browser.until(lambda: "view" in browser.shown)
+        browser.ask("accept")
+        browser.until(lambda: (root / "robin" / "0.png").exists())
+        assert (root / "wren" / "1.png").exists()
+        assert sorted(path.name for path in (root / "unsorted").iterdir()) == ["2.png", "3.png"]
+        browser.ask("undo")
+        browser.until(lambda: any("2 photos sorted" in told for told in browser.told))
+        assert len([*(root / "unsorted").iterdir()]) == 4
+
+
 def test_what_is_refused_is_said_and_a_mistake_is_logged_as_one(client, caplog):
     """A KeyError was shown to people as the name of the key, and logged as information."""
     with client.websocket_connect("/tab") as socket, caplog.at_level(logging.INFO):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from lpplusplus.app.project import FolderError, Project, safe_name
+from lpplusplus.app.project import FolderError, Project, about_change, safe_name
 from lpplusplus.images import SourceError
 from lpplusplus.images.sources import from_folder
 from toy_project import photos_of
@@ -62,6 +62,11 @@ def test_every_change_and_its_way_back(project):
     assert "house sparrow" in project.classes()
     then(lambda: project.move(["robin/1.png", "unsorted/a.png"], "wren"))
     assert photos_of(project, "wren") == ["wren/1-2.png", "wren/1.png", "wren/a.png"]
+    then(lambda: project.sort({"robin/2.png": "wren", "unsorted/b.png": "house sparrow", "wren/a.png": "wren"}))
+    assert photos_of(project, "house sparrow") == ["house sparrow/b.png"]
+    assert about_change(project.journal.last) == "2 photos sorted"
+    project.undo()
+    states.pop()
     then(lambda: project.add("house sparrow", [arrive(project, "x.png"), arrive(project, "x.png")]))
     assert photos_of(project, "house sparrow") == ["house sparrow/x-2.png", "house sparrow/x.png"]
     then(lambda: project.rename("wren", "Wren"))
