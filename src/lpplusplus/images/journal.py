@@ -232,9 +232,11 @@ class UndoJournal:
                     rest = rest[os.write(handle, rest) :]
                 if sync:
                     os.fsync(handle)
-            except BaseException:
+            except BaseException as error:
                 with suppress(OSError):
                     os.ftruncate(handle, self._end)
+                if isinstance(error, OSError):  # It names no file.
+                    raise OSError(error.errno, error.strerror, str(self.path)) from error
                 raise
             self._end += len(content)
         finally:

@@ -1,5 +1,6 @@
 """New names of photos, what goes with them, and what a journal from somebody else may do."""
 
+import errno
 import json
 import os
 
@@ -259,3 +260,17 @@ def test_two_files_of_one_name_in_two_cases(tmp_path):
     assert placed.companions == 1
     assert names(tmp_path / "sorted") == ["cat/A.jpg", "cat/A.mov"]
     assert sorted(contents(tmp_path / "card")) == ["a.MOV"]
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    """The error of a write has no file; it was taken for one of standard output."""
+    photos = write(tmp_path, "a.jpg")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as raised:
+        place(tmp_path / "sorted", photos, "cat")
+    assert raised.value.filename == str(tmp_path / "sorted" / OWN / JOURNAL)
+    assert names(tmp_path / "sorted") == []
