@@ -110,6 +110,7 @@ def _features(seed):
         ("results", lambda seed: _results(seed, "versions", True)),
         ("results", lambda seed: _results(seed, "finished", 1e18)),
         ("results", lambda seed: _results(seed, "accuracy", 10**400)),
+        ("results", lambda seed: _results(seed, "accuracy", [0] * 999)),
         ("results", lambda seed: _results(seed, "cell", [])),
         ("results", lambda seed: _results(seed, "cell", {**_CELL, "seed": 2**63})),
         ("results", lambda seed: _results(seed, "cell", {**_CELL, "parameters": {"C": float("nan")}})),

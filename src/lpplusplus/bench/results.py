@@ -84,7 +84,7 @@ class Results:
             try:
                 rows.append(_row(text))
             except _DAMAGES as error:
-                damaged.append(str(error))
+                damaged.append(str(error)[:500])
         if damaged:
             warnings.warn(f"{self.path} has {len(damaged)} rows that cannot be read ({damaged[0]}). Run the plan "
                           f"again: these cells run again, and their rows are replaced.", stacklevel=2)  # fmt: skip
