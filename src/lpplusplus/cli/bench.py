@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -32,6 +32,8 @@ ResultsFolder = Annotated[Path, Argument(help="A results folder.")]
 Jobs = Annotated[int | None, Option("--jobs", "-j", min=1, help="Cells at once; by default one for each core.")]
 Draws = Annotated[int | None, Option("--draws", "--tasks", min=1, help="Draws per number of shots; else the plan's.")]
 _check_report = partial(check_replaced, option="-o", what="a report of a benchmark")
+LOCAL = nullcontext(None)
+"""No workers elsewhere."""
 REASONS = 12
 """Largest number of different reasons for failures that are printed."""
 
@@ -85,9 +87,8 @@ def run(
     opened = _read_plan(plan, draws).with_catalogs(catalog or ())
     if prune and (output / FILE).exists():
         say("{} results of other cells are removed", Results(output).prune(opened.name, opened.all_cells()))
-    with nullcontext() if engine is Engine.local else ray_workers(opened, ray_address, jobs) as workers:
-        failed = run_and_tell(opened, output, root, jobs, limit, workers)
-    raise typer.Exit(failed)
+    workers = LOCAL if engine is Engine.local else ray_workers(opened, ray_address, jobs)
+    raise typer.Exit(run_and_tell(opened, output, root, jobs, limit, workers))
 
 
 def paper(
@@ -135,9 +136,12 @@ def run_and_tell(
     root: Path | None,
     jobs: int | None,
     limit: float | None = None,
-    workers: Workers | None = None,
+    workers: AbstractContextManager[Workers | None] = LOCAL,
 ) -> int:
-    """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed."""
+    """Run what is missing and print what came of it; returns the exit status, 1 if a cell failed.
+
+    It is printed when `workers` have ended: until then, a cluster sends standard output elsewhere.
+    """
     from ..bench.loader import DatasetLoader
     from ..bench.results import FILE, Results
     from ..bench.runner import run_plan, waiting_for_torch
@@ -149,9 +153,9 @@ def run_and_tell(
         plan = replace(plan, methods=tuple(one for one in plan.methods if one.name not in waiting))
     check_replaced(output / FILE, "-o", "a results folder's database")
     results = Results(output)
-    with bar(plan.name) as progress:
-        loader = DatasetLoader(root, output / "features")
-        summary = run_plan(plan, results, loader, n_jobs=jobs, limit=limit, workers=workers, progress=progress)
+    loader = DatasetLoader(root, output / "features")
+    with workers as on, bar(plan.name) as progress:
+        summary = run_plan(plan, results, loader, n_jobs=jobs, limit=limit, workers=on, progress=progress)
     return _tell(plan, results, summary)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 
 import numpy as np
@@ -350,6 +351,19 @@ def test_without_torch_the_other_methods_of_a_plan_run(tmp_path, monkeypatch, ca
     assert {row.cell.method for row in Results(tmp_path / "r").rows()} == {"Zero-shot", "LP++ (default)"}
     monkeypatch.undo()
     assert run_and_tell(plan, tmp_path / "r", None, 1) == 0
+    assert "1 run now" in capsys.readouterr().out
+
+
+def test_what_a_run_on_a_cluster_did_is_told_on_standard_output(tmp_path, capsys):
+    """While a cluster is connected, what is printed goes elsewhere."""
+
+    @contextmanager
+    def cluster():
+        with redirect_stdout(sys.stderr):
+            yield None
+
+    plan = read_plan("demo", methods=["Zero-shot"], shots=[1], tasks=1)
+    assert run_and_tell(plan, tmp_path / "r", None, 1, workers=cluster()) == 0
     assert "1 run now" in capsys.readouterr().out
 
 
