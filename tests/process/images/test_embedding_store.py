@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 
 import lpplusplus.images.embedder
+from helpers import until
 from lpplusplus.encoders import EncoderError
 from lpplusplus.images.embedder import embed
 from lpplusplus.images.sources import from_folder
@@ -147,7 +148,7 @@ def test_a_first_run_that_fails_says_that_the_store_is_incomplete(photos, tmp_pa
 
     with pytest.raises(KeyboardInterrupt):
         embed(from_folder(photos), ToyEncoder(), store=tmp_path / "store", progress=stop)
-    assert not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name]
+    until(lambda: not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name])
     assert is_store(tmp_path / "store")
     with pytest.raises(StoreError, match="is incomplete: embedding was interrupted"):
         FeatureStore(tmp_path / "store")

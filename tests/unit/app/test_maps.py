@@ -21,7 +21,9 @@ def state(tmp_path_factory):
     with Project(root) as project, Learner(project) as learner:
         learner.look()
         assert learner.wait(600)
-        yield AppState(project, learner)
+        made = AppState(project, learner)
+        yield made
+        made.close()
 
 
 def shown(state):

@@ -159,7 +159,7 @@ class TestBadImages:
         with pytest.raises(ImageError) as caught:
             embed(from_folder(spoilt), ToyEncoder(), workers=workers)
         assert caught.value.path == str(spoilt / "a/003.png")
-        assert not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name]
+        until(lambda: not [thread for thread in threading.enumerate() if "lpplusplus" in thread.name])
 
     def test_skip(self, spoilt, tmp_path):
         images, store = from_folder(spoilt), tmp_path / "store"
