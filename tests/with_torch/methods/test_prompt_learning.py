@@ -638,6 +638,9 @@ def test_cloning_shares_the_encoder_and_parameters_are_all_named(method, encoder
         method(encoder=encoder, contexts=4)
     with pytest.raises(TypeError, match="encoder"):
         method()
+    for name in ("encoder", "templates"):
+        with pytest.raises(ValueError, match=f"{method.__name__}: {name}="):
+            method(**{"encoder": encoder, name: object()}).fit(np.eye(3, 32), NAMES)
 
 
 def test_a_class_without_examples_and_given_text(encoder, task):
