@@ -291,8 +291,7 @@ def _packed(place: str, labels: bool) -> list[Packed]:
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
         raise SourceError(f"{place} does not exist.")
-    inside = [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(path)) if one.is_file]
-    files = sorted((one for one in inside if one.base_name[:1] not in "._"), key=lambda one: one.path)
+    files = _files(fs, system, info)
     tars = [one for one in files if re.search(r"\.(tar|tgz)(\.\w+)?$", one.base_name)]
     compressed = [one.base_name for one in tars if not one.base_name.endswith(".tar")]
     if compressed:
@@ -301,6 +300,14 @@ def _packed(place: str, labels: bool) -> list[Packed]:
         return [Packed(place, one.path, one.size, labels) for one in tars]
     tables = [one for one in files if one.base_name.endswith(".parquet")]
     return [Packed(place, one.path, one.size, labels, group) for one in tables for group in _groups(system, one.path)]
+
+
+def _files(fs: Any, system: Any, info: Any) -> list[Any]:
+    """The file, or those in a folder in order; hidden ones are left out."""
+    inside = (
+        [info] if info.is_file else [one for one in system.get_file_info(fs.FileSelector(info.path)) if one.is_file]
+    )
+    return sorted((one for one in inside if one.base_name[:1] not in "._"), key=lambda one: one.path)
 
 
 def _groups(system: Any, path: str) -> range:

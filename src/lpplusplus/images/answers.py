@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -180,13 +181,16 @@ def answers(
     said = _as_known(classifier, np.asarray(method.predict_proba(rows)), labels, question)
     if question.only and sets is not None:
         sets &= np.isin(labels, list(question.only))
-    parents = backed_off = None
-    if question.parents is not None:
-        kinds, each = Kinds(question.parents), [dict(zip(labels, row, strict=True)) for row in said.tolist()]
-        parents = [kinds.sums(one) for one in each]
-        if question.back_off is not None:
-            backed_off = [kinds.back_off(one, question.back_off) for one in each]
-    return Answers(images, said, labels, sets, none, nearest, parents, backed_off)
+    return Answers(images, said, labels, sets, none, nearest, *_of_parents(said, labels, question))
+
+
+def _of_parents(said: NDArray[Any], labels: list[str], question: Question) -> tuple[Any, Any]:
+    """Probabilities of parents, and the answers that are sure enough, if asked for."""
+    if question.parents is None:
+        return None, None
+    kinds, each = Kinds(question.parents), [dict(zip(labels, row, strict=True)) for row in said.tolist()]
+    sure = question.back_off
+    return [kinds.sums(one) for one in each], None if sure is None else [kinds.back_off(one, sure) for one in each]
 
 
 def _as_known(classifier: Any, said: NDArray[Any], labels: list[str], question: Question) -> NDArray[Any]:
@@ -198,8 +202,8 @@ def _as_known(classifier: Any, said: NDArray[Any], labels: list[str], question: 
     trained = np.full(len(labels), 1 / len(labels))
     support = getattr(classifier, "support_", None)
     if support is not None and getattr(method_of(classifier), "class_weight", None) is None:
-        counts = np.unique(np.concatenate([support.labels, labels]), return_counts=True)[1]  # One more of each.
-        trained = counts / counts.sum()
+        counts = Counter([*support.labels.tolist(), *labels])  # One more of each: a class may have its name only.
+        trained = np.array([counts[label] for label in labels]) / counts.total()
     if question.prior != "auto":
         return reweighted(said, frequencies(question.prior, labels), trained)
     held = classifier.left_out()
@@ -215,18 +219,28 @@ def check_question(classifier: ImageClassifier | FewShotClassifier, question: Qu
                 f"{name} is for LPPlusPlus, and this classifier is a {type(method).__name__}: train with "
                 f"method=LPPlusPlus()."
             )
-    if (question.only or question.prior is not None) and question.none is not None:
-        raise SourceError("none_of_these asks about all classes as they were trained: leave out only and prior.")
-    if question.prior is not None and question.sets is not None:
-        raise SourceError("predict_set promises its coverage for the frequencies of the training: leave out prior.")
-    if question.prior == "auto" and question.only:
-        raise SourceError("only and prior='auto' together are not supported: give the frequencies.")
-    if question.prior == "auto" and not hasattr(classifier, "left_out"):
-        raise SourceError("prior='auto' needs an ImageClassifier with its training images.")
-    if question.back_off is not None and question.parents is None:
-        raise SourceError("back_off needs parents to back off to.")
+    _check_known(classifier, question)
     if question.nearest and not hasattr(classifier, "support_"):
         raise SourceError("this classifier was saved without the embeddings of its training images.")
+
+
+def _check_known(classifier: Any, question: Question) -> None:
+    """Refuse what does not go together with what is known of the images."""
+    only, prior, auto = bool(question.only), question.prior is not None, question.prior == "auto"
+    refused = {
+        "none_of_these asks about all classes as they were trained: leave out only and prior.": (
+            (only or prior) and question.none is not None
+        ),
+        "predict_set promises its coverage for the frequencies of the training: leave out prior.": (
+            prior and question.sets is not None
+        ),
+        "only and prior='auto' together are not supported: give the frequencies.": auto and only,
+        "prior='auto' needs an ImageClassifier with its training images.": auto and not hasattr(classifier, "left_out"),
+        "back_off needs parents to back off to.": question.back_off is not None and question.parents is None,
+    }
+    for reason, holds in refused.items():
+        if holds:
+            raise SourceError(reason)
 
 
 def method_of(classifier: ImageClassifier | FewShotClassifier) -> Any:

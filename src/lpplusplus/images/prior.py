@@ -155,27 +155,37 @@ def _check_known(labels: Sequence[str], classes: Sequence[str], name: str) -> No
         raise SourceError(f"{what}: this classifier knows {listed(list(classes))}.")
 
 
-def _pairs(path: Path, what: str, *, numbers: bool = False) -> dict[str, str]:
-    """Two columns of a CSV file: the first two, or those that its first line calls label and parent or count."""
+def _lines(path: Path) -> list[list[str]]:
     try:
-        lines = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
+        return list(csv.reader(path.read_text("utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{path} cannot be read as CSV ({error}).") from error
-    head = [cell.strip().lower() for cell in lines[0]] if lines else []
-    names = [name for name in ("parent", "count") if name in head]
-    first, second = (head.index("label"), head.index(names[0])) if "label" in head and names else (0, 1)
+
+
+def _pairs(path: Path, what: str, *, numbers: bool = False) -> dict[str, str]:
+    """Two columns of a CSV file: the first two, or those that its first line calls label and parent or count."""
+    lines = _lines(path)
+    columns = _columns(lines[0] if lines else [])
+    head, places = (0, (0, 1)) if columns is None else (1, columns)
     found: dict[str, str] = {}
-    for number, cells in enumerate(lines[bool(names) :], 1 + bool(names)):
-        values = [cells[column].strip() if column < len(cells) else "" for column in (first, second)]
-        if not any(values) or (not numbers and values[0] and not values[1]):
-            continue
-        if not all(values) or (numbers and not _is_number(values[1])):
+    for number, cells in enumerate(lines[head:], 1 + head):
+        label, value = ("".join(cells[place : place + 1]).strip() for place in places)
+        if not label + value or not (value or numbers):
+            continue  # A class may have no parent.
+        if not label or (numbers and not _is_number(value)):
             raise SourceError(f"{path}, line {number}: {shown(','.join(cells))} should be {what}.")
-        if found.setdefault(values[0], values[1]) != values[1]:
-            raise SourceError(f"{path}, line {number}: {shown(values[0])} has {found[values[0]]} in an earlier line.")
+        if found.setdefault(label, value) != value:
+            raise SourceError(f"{path}, line {number}: {shown(label)} has {shown(found[label])} in an earlier line.")
     if not found:
         raise SourceError(f"{path} is empty: each line has {what}.")
     return found
+
+
+def _columns(head: list[str]) -> tuple[int, int] | None:
+    """The places of label and parent or count, if the first line names them."""
+    names = [cell.strip().lower() for cell in head]
+    second = next((name for name in ("parent", "count") if name in names), None)
+    return (names.index("label"), names.index(second)) if second and "label" in names else None
 
 
 def _is_number(text: str) -> bool:

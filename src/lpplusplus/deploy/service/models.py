@@ -198,10 +198,7 @@ class Batcher:
             if not self._ready:
                 self._arrived.clear()
                 continue
-            encoder = self._ready[0][0]
-            same = [one for one in self._ready if one[0] is encoder]
-            batch, rest = same[: encoder.batch_size], same[encoder.batch_size :]
-            self._ready = [one for one in self._ready if one[0] is not encoder] + rest
+            encoder, batch = self._next()
             prepared, waiting = [picture for _, picture, _ in batch], [row for _, _, row in batch]
             try:
                 rows = await to_thread.run_sync(self._encode, encoder, prepared, limiter=self._encoders)
@@ -213,6 +210,14 @@ class Batcher:
             for row, embedding in zip(waiting, rows, strict=True):
                 if not row.done():
                     row.set_result(embedding)
+
+    def _next(self) -> Any:
+        """The encoder whose turn it is, and its next batch."""
+        encoder = self._ready[0][0]
+        same = [one for one in self._ready if one[0] is encoder]
+        batch, rest = same[: encoder.batch_size], same[encoder.batch_size :]
+        self._ready = [one for one in self._ready if one[0] is not encoder] + rest
+        return encoder, batch
 
     def _count(self, more: int) -> None:
         self._waiting += more
