@@ -53,6 +53,9 @@ class Row:
     extra_mib: float | None
     gemm_share: float | None
     """Part of the machine's measured rate of matrix products that the fit reaches, where its operations are known."""
+    products: float
+    """How many forward products, of all images with all classes, this machine makes in that time: the limit of any fit
+    is as many as it needs."""
 
 
 @dataclass(frozen=True)
@@ -330,6 +333,7 @@ def run_case(case: Case, rate: float) -> list[Row]:
                 reference_accuracy=base.outcomes[-1].accuracy,
                 extra_mib=contender.mib,
                 gemm_share=_share(case, name, contender, rate),
+                products=_products(case.size, contender.seconds, rate),
             )
         )
     for contender in (base, *others.values()):
@@ -345,6 +349,11 @@ def _share(case: Case, name: str, contender: Contender, rate: float) -> float | 
     n = k * s
     per_update = 2 * n * k * min(2 * d, n)
     return per_update * contender.outcomes[-1].updates / contender.seconds / (rate * 1e9)
+
+
+def _products(size: tuple[int, int, int], seconds: float, rate: float) -> float:
+    k, s, d = size
+    return seconds * rate * 1e9 / (2 * k * s * d * k)
 
 
 def side_by_side_rate(m: int, k: int, n: int) -> float:
@@ -363,20 +372,21 @@ def side_by_side_rate(m: int, k: int, n: int) -> float:
     return allowed * 2 * m * k * n / median(seconds) / 1e9
 
 
-def large(name: str, arguments: dict[str, Any], minutes: int) -> Row:
+def large(name: str, arguments: dict[str, Any], minutes: int, rate: float) -> Row:
     """21 000 classes with four shots each, D = 512."""
     contender = Contender((21_000, 4, 512), probe, arguments)
     contender.turn("memory")
     contender.stop()
     outcome, limit = contender.outcomes[0], 60.0 * minutes
+    products = _products((21_000, 4, 512), outcome.seconds, rate)
     return Row("21000x4", name, f"{minutes} minutes", outcome.seconds, limit, limit / outcome.seconds, 1.0,
-               outcome.accuracy, float("nan"), contender.mib, None)  # fmt: skip
+               outcome.accuracy, float("nan"), contender.mib, None, products)  # fmt: skip
 
 
 def table(rows: list[Row], rate: float) -> str:
     """The rows for people."""
     head = f"{'task':15} {'contender':18} {'against':25} {'s':>9} {'ref. s':>9} {'ratio':>7} {'goal':>5} " \
-           f"{'acc %':>6} {'ref. %':>6} {'MiB':>6} {'GEMM':>5}"  # fmt: skip
+           f"{'acc %':>6} {'ref. %':>6} {'MiB':>6} {'GEMM':>5} {'products':>8}"  # fmt: skip
     lines = [f"Products of 2000 x 1024 x 1000 in float32 on {os.cpu_count()} cores: {rate:.0f} GF/s", "", head]
     for row in rows:
         goal = "" if row.goal is None else f"{row.goal:g}"
@@ -385,7 +395,7 @@ def table(rows: list[Row], rate: float) -> str:
         lines.append(
             f"{row.task:15} {row.contender:18} {row.against:25} {row.seconds:9.4f} {row.reference_seconds:9.3f} "
             f"{row.ratio:7.1f} {goal:>5} {100 * row.accuracy:6.1f} {100 * row.reference_accuracy:6.1f} {mib:>6} "
-            f"{share:>5}"
+            f"{share:>5} {row.products:8.0f}"
         )
     return "\n".join(lines)
 
@@ -401,7 +411,7 @@ def main(arguments: list[str] | None = None) -> None:
     rate = max(gemm_rate(2000, 1024, 1000, "float32"), side_by_side_rate(2000, 1024, 1000))
     rows = []
     if options.large:
-        rows += [large("selection=last", LAST, 15), large("auto", {}, 10)]
+        rows += [large("selection=last", LAST, 15, rate), large("auto", {}, 10, rate)]
     else:
         for case in CASES:
             if options.only is None or case.name in options.only:
