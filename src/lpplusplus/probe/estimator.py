@@ -89,7 +89,7 @@ class LPPlusPlus(Uncertainty):
     ties : {"latest", "first"}, optional
         Which of equally accurate iterates wins on a validation set.
     folds : int, optional
-        Folds of the cross-validation. Default 2; 4 if the smallest class has two or three images.
+        Folds of the cross-validation. Default 2; 4 with fewer than 200 images, or two or three in the smallest class.
 
     Attributes
     ----------

@@ -33,6 +33,8 @@ from .recipes import Recipe
 from .selection import COLUMNS, SMALL_LOSS, BestOnValidation, Last
 from .solvers import Solver
 
+ENOUGH_TO_HALVE = 200
+"""Images from which on a half of them says enough about where to stop."""
 MANY = 8
 """From this many images per dimension on, read the support block by block: copies would take most of the memory."""
 WORTH_A_TEAM = 5 * WORTH_A_THREAD
@@ -84,8 +86,8 @@ def train(task: Task, recipe: Recipe, *, normalize: bool, rng: np.random.Generat
 
 
 def how_many_folds(task: Task) -> int:
-    """Two, if that leaves two images in each class; else four."""
-    return 2 if task.fewest_shots >= 4 else 4
+    """Two, if that leaves two images in each class, and a hundred in all; else four."""
+    return 2 if task.fewest_shots >= 4 and task.X.shape[0] >= ENOUGH_TO_HALVE else 4
 
 
 def choose_selection(task: Task, recipe: Recipe) -> str:

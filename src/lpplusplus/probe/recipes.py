@@ -34,7 +34,7 @@ class Recipe:
     selection: str = "auto"
     ties: str = "latest"
     folds: int | None = None
-    """None for two, or four where the smallest class has two or three images."""
+    """None for two, or four where images are few."""
     by_loss: bool = True
     """Whether `selection="auto"` uses held-out log-loss, of validation data or in cross-validation."""
     start_competes: bool = True
