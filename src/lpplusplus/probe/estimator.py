@@ -71,10 +71,10 @@ class LPPlusPlus(Uncertainty):
     metric : {"auto", "within", "none"}, optional
         "within": run the descent in coordinates in which images of one class vary equally in all directions, as in
         linear discriminant analysis. It is off if no class has two images. "auto", the default, is the same; but if
-        most classes have a single image, gradients are divided by the root mean square of each coordinate instead, as
-        Adam does, and a pseudo-image of each class, made from its name, counts as a tenth of an image. This depends on
-        the encoder's own coordinates: with turned embeddings the classifier is another one. The recipes "paper" and
-        "released" have "none".
+        most classes have a single image, gradients are divided by the fourth root of each coordinate's root mean square
+        instead, a soft form of Adam, and a pseudo-image of each class, made from its name, counts as 0.15 images. This
+        depends on the encoder's own coordinates: with turned embeddings the classifier is another one. The recipes
+        "paper" and "released" have "none".
     alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional
         Start of the text weights. "shared" is LP++'s: 250 times the mean cosine between images and their class names.
         "trusted", the default, is the smaller of two: that one, and the α that gives the labels the highest likelihood

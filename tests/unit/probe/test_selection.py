@@ -330,7 +330,7 @@ def test_one_shot_against_a_transcription(shape, sure):
     assert np.allclose(probe.alpha_, alpha, rtol=1e-3)
     assert np.allclose(probe.coef_, coef, rtol=2e-3, atol=2e-3 * np.abs(coef).max())
     again = LPPlusPlus(metric="within").fit(F, y, text=T)
-    assert not np.allclose(again.coef_, coef, rtol=1e-2, atol=1e-2 * np.abs(coef).max())
+    assert not np.allclose(again.coef_, coef, rtol=4e-3, atol=4e-3 * np.abs(coef).max())
 
 
 def test_the_only_example_of_a_class_is_never_held_out():
