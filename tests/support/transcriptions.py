@@ -105,8 +105,8 @@ def gradient_descent(F, y, T, gamma, updates):
 def default_at_one_shot(F, y, T):
     """The default with one image per class: weights, alpha, and the mean loss of the images at each time point.
 
-    The flow, in coordinates divided by the eighth root of their root mean square. A pseudo-image of each class, made
-    from its name, counts as 0.15 images.
+    The flow, in coordinates divided by the fourth root of their root mean square. A pseudo-image of each class, made
+    from its name, counts as a tenth of an image.
     """
     K = len(T)
     F, T = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (F, T))
@@ -115,9 +115,9 @@ def default_at_one_shot(F, y, T):
     slope = max(0.0, ((M - M.mean(axis=0)) * apart).sum() / (apart**2).sum())
     P = M.mean(axis=0) + slope * apart
     G, labels = np.concatenate([F, P / np.linalg.norm(P, axis=1, keepdims=True)]), np.concatenate([y, np.arange(K)])
-    w = np.concatenate([np.ones(len(F)), np.full(K, 0.15)])
+    w = np.concatenate([np.ones(len(F)), np.full(K, 0.1)])
     squares = (F**2).mean(axis=0)
-    b = np.maximum(np.sqrt(squares / squares.mean()), 0.01) ** 0.25
+    b = np.maximum(np.sqrt(squares / squares.mean()), 0.01) ** 0.5
     Y, cosines = one_hot(labels, K), G @ T.T
     alpha = 250 * ((w[:, None] * Y * cosines).sum(axis=0) / (w @ Y)).mean()
     alphas = np.linspace(0, alpha, 200_001)
@@ -133,7 +133,7 @@ def default_at_one_shot(F, y, T):
     energy = w @ cosines**2 / w.sum()
     unit_w, unit_alpha = 4 / values[-1], 1 / (40 * energy.max())
     stop, now, losses = 3000 / 11, 0.0, []
-    for end in [0.0, *(stop * 2.0**-j for j in range(5, -1, -1))]:
+    for end in [0.0, *(stop * 2.0**-j for j in range(5, 1, -1)), 0.4 * stop]:
         while now < end:
             p, before, target = softmax(logits(A, names, W, alpha)), mean_loss(A, labels, names, W, alpha, w), end
             R = w[:, None] * (p - Y) / w.sum()

@@ -71,8 +71,8 @@ class LPPlusPlus(Uncertainty):
     metric : {"auto", "within", "none"}, optional
         "within": run the descent in coordinates in which images of one class vary equally in all directions, as in
         linear discriminant analysis. It is off if no class has two images. "auto", the default, is the same; but if
-        most classes have a single image, gradients are divided by the fourth root of each coordinate's root mean square
-        instead, a soft form of Adam, and a pseudo-image of each class, made from its name, counts as 0.15 images. This
+        most classes have a single image, gradients are divided by the root of each coordinate's root mean square
+        instead, a soft form of Adam, and a pseudo-image of each class, made from its name, counts as a tenth. This
         depends on the encoder's own coordinates: with turned embeddings the classifier is another one. The recipes
         "paper" and "released" have "none".
     alpha_init : {"trusted", "shared", "per-class", "random"} or float, optional

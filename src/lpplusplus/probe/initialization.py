@@ -24,7 +24,7 @@ TEXT_STRENGTH = 250.0
 """λ/β of Prop. 2 times the number of shots: turns a mean cosine of about 0.2 into an α of about 50."""
 ENOUGH_IMAGES = 2000
 """Images used to find the likeliest α; more would not change it."""
-PSEUDO_WEIGHT = 0.15
+PSEUDO_WEIGHT = 0.1
 """Weight of an image made from a name, in images (`pseudo_images`)."""
 RANDOM_NAME = 0.6
 """A name is trusted if it fits the images of its class better than this part of the other names do; a random name fits

@@ -22,7 +22,7 @@ RHO = 1.0
 """ρ: weight of the scatter relative to a sphere with the same mean eigenvalue."""
 LEAST = 0.01
 """Least root mean square of a coordinate, relative to that of all."""
-SOFT = 0.25
+SOFT = 0.5
 """Its power in the metric; 1 is Adam's. Some encoders have coordinates that are small because they say nothing."""
 ROUNDING = 16.0
 """Images of one class that differ by less than this many units of rounding, relative to their length, are copies."""
@@ -141,7 +141,7 @@ AnyMetric: TypeAlias = Metric | Coordinates
 
 
 def by_coordinates(F: Array | Rows) -> Coordinates | None:
-    """The metric of images without regard to their classes: b_d is the fourth root of the root mean square of
+    """The metric of images without regard to their classes: b_d is the root of the root mean square of
     coordinate d, relative to that of all.
 
     Adam divides its steps by the root mean square itself, for images that are all as much in doubt. It depends on the
@@ -149,7 +149,7 @@ def by_coordinates(F: Array | Rows) -> Coordinates | None:
 
     >>> import numpy as np
     >>> by_coordinates(np.array([[3.0, 1.0], [3.0, -1.0]])).images(np.array([[3.0, 1.0]])).round(3).tolist()
-    [[2.892, 1.106]]
+    [[2.787, 1.223]]
     """
     xp = backend.namespace(F)
     squares = sum_of_squares(F)

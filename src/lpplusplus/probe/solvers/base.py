@@ -89,7 +89,7 @@ class Solver(ABC):
         """Whether α moves: not if it is fixed, nor if the cycle has no steps on it."""
         return bool(self.learn_alpha and getattr(self, "cycle", (1, 1))[1] > 0)
 
-    def for_task(self, shots: int, *, held_out: bool, direct: bool) -> "Self":
+    def for_task(self, shots: float, *, held_out: bool, direct: bool) -> "Self":
         """This solver for a support whose smallest class has `shots` examples.
 
         `held_out` says that held-out loss decides when to stop, `direct` that early iterates need not be exact.

@@ -98,13 +98,13 @@ class Flow(Solver):
     def evaluations(self) -> int:
         return len(times(self.end, direct=self.direct))
 
-    def for_task(self, shots: int, *, held_out: bool, direct: bool) -> Flow:
+    def for_task(self, shots: float, *, held_out: bool, direct: bool) -> Flow:
         """With a budget and time points that suit the task, if they are not given.
 
         Held-out loss tells when to stop, so the budget may then be large. Without it the flow goes LP++'s 300 updates
         per shot: with more examples there is more to learn before the probe overfits (docs/explanation/flow.md).
         """
-        suitable = FAR_UPDATES if held_out else LPP_UPDATES * shots
+        suitable = FAR_UPDATES if held_out else round(LPP_UPDATES * shots)
         updates = suitable if self.updates is None else self.updates
         return replace(self, updates=updates, direct=self.direct or direct)
 
