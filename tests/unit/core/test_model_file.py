@@ -133,8 +133,22 @@ def test_damage_is_noticed(saved):
         damaged = whole.copy()
         damaged[position] ^= 1 << int(rng.integers(8))
         saved.write_bytes(damaged)
-        with pytest.raises(ModelFormatError):
-            lpplusplus.load(saved)
+        if not same_content(damaged, whole):
+            with pytest.raises(ModelFormatError):
+                lpplusplus.load(saved)
+
+
+def same_content(one, other):
+    """Whether the headers say the same: the last of 17 digits may be another one and leave the number as it is."""
+    end = 8 + int.from_bytes(other[:8], "little")
+    headers = []
+    for content in (one, other):
+        try:
+            header = json.loads(content[8:end])
+            headers.append({**header, "__metadata__": {k: json.loads(v) for k, v in header["__metadata__"].items()}})
+        except (ValueError, KeyError, AttributeError, TypeError):
+            return False
+    return one[:8] == other[:8] and one[end:] == other[end:] and headers[0] == headers[1]
 
 
 class Trap:
