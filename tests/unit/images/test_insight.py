@@ -215,15 +215,16 @@ def test_every_name_that_is_not_understood_is_told():
 def test_copies_of_an_image_do_not_make_it_look_good(task):
     """Measured with every image twice is what is measured with every image once."""
     support, text = task
-    once, study = look_closely(fitted(support, text), support, text, None)
+    method = LPPlusPlus(recipe="paper")  # A mean loss and a fixed number of steps: twice the images, nearly the same fit.
+    once, study = look_closely(fitted(support, text, method), support, text, None)
     held = study.answers
     twice = support.subset(np.repeat(np.arange(len(support)), 2))
-    found, study = look_closely(fitted(twice, text), twice, text, None)
+    found, study = look_closely(fitted(twice, text, method), twice, text, None)
     held_twice = study.answers
     assert once.duplicate_count == 0
     assert found.duplicate_count == len(support)
     assert len(held_twice.images) == 2 * len(held.images)
-    assert found.accuracy == pytest.approx(once.accuracy, abs=0.05)  # Two of 48: the fit is another.
+    assert found.accuracy == pytest.approx(once.accuracy, abs=0.03)
     right = round(found.accuracy * len(held.images))
     assert found.interval == pytest.approx(binomtest(right, len(held.images)).proportion_ci(method="wilson"))
     folds = folds_of(twice)
