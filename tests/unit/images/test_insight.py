@@ -215,7 +215,7 @@ def test_every_name_that_is_not_understood_is_told():
 def test_copies_of_an_image_do_not_make_it_look_good(task):
     """Measured with every image twice is what is measured with every image once."""
     support, text = task
-    method = LPPlusPlus(recipe="paper")  # A mean loss and a fixed number of steps: twice the images, nearly the same fit.
+    method = LPPlusPlus(recipe="paper")  # Twice the images give nearly the same fit.
     once, study = look_closely(fitted(support, text, method), support, text, None)
     held = study.answers
     twice = support.subset(np.repeat(np.arange(len(support)), 2))
